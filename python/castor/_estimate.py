@@ -150,7 +150,7 @@ def estimate(
         passes.open.clear()
         passes.end_step()
         recording.close()
-    of_step = rule, values_of(rule, made.param_groups[0]), max_norm_of(plugin, made), plugin.micro_batches or 1
+    of_step = rule, values_of(rule, made.param_groups[0]), max_norm_of(plugin, made), plugin.micro_batches or 0
     rates, unit = dict(machine or {}), None
 
     def within(budgets: dict[str, str]) -> dict[str, Any]:

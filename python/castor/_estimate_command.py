@@ -28,6 +28,7 @@ FLAGS = {
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         "castor estimate",
+        allow_abbrev=False,
         description="Memory and time of the training of a model of Hugging Face, of which nothing is allocated. Without --hf: "
         "models that Castor has in C++ (castor estimate --help).",
     )
@@ -89,7 +90,15 @@ def found_for(options: argparse.Namespace) -> Estimate:
     tokens = torch.empty(options.batch, options.seq, dtype=torch.long, device="meta")
     machine = {"flops_per_s": options.flops_per_s} if options.flops_per_s else None
     model = model_of(Path(options.hf), options.recompute)
-    return estimate(model, plugin, {"input_ids": tokens, "labels": tokens}, machine=machine, timed=options.timed)
+    try:
+        return estimate(model, plugin, {"input_ids": tokens, "labels": tokens}, machine=machine, timed=options.timed)
+    except Error:
+        raise
+    except (RuntimeError, IndexError, ValueError) as error:
+        most = getattr(model.config, "max_position_embeddings", None)
+        known = f", which the model has positions for up to {most} of" if most and options.seq > most else ""
+        why = str(error).strip().splitlines()[0]
+        raise Error(f"the model does not run on {options.batch} x {options.seq} tokens{known}: {why}", "usage", "--seq") from None
 
 
 def main(arguments: list[str]) -> int:

@@ -94,7 +94,7 @@ class Recording {
     PluginByName plugin = plugin_;
     for (const auto& [name, bytes] : budgets) plugin.options[name] = bytes;
     SessionOptions options;
-    options.max_norm = max_norm, options.micro_batches = micro_batches;
+    options.max_norm = max_norm, options.micro_batches = micro_batches, options.autograd_begins = true;
     Forecast found;
     {
       const py::gil_scoped_release others_run;

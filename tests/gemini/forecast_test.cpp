@@ -232,6 +232,26 @@ TEST(Forecast, TheDevicesPeakHasTheMiddleOfWhatTheAllocatorCanHold) {
   EXPECT_EQ(peak_bytes(9600 * kMiB) - peak_bytes(6400 * kMiB), (3200 + 100) * kMiB);
 }
 
+/// Also the work after an announcement that falls away.
+TEST(RecordedStep, IsRepeatedWithAllOfItsWork) {
+  RecordedStep one = layers(2, kLayerNumel, 1e9, kMiB);
+  for (RecordedCall& call : one.calls)
+    if (call.call.kind == Kind::announce) call.flops = 7e9, call.peak_bytes = 5 * kMiB;
+  for (const std::uint32_t n : {0u, 1u, 3u}) {
+    RecordedStep step = one;
+    step.repeat(n);
+    double flops = 0;
+    std::uint32_t n_announced = 0;
+    for (const RecordedCall& call : step.calls) {
+      flops += call.flops;
+      n_announced += call.call.kind == Kind::announce;
+    }
+    EXPECT_EQ(flops, std::max(n, 1u) * (2 * 3 * 1e9 + 7e9)) << n;
+    EXPECT_EQ(n_announced, n == 0 ? 0u : 1u);
+    EXPECT_EQ(step.peak_bytes(), 5 * kMiB);
+  }
+}
+
 /// A unit that is recomputed within the backward pass of itself, or of another.
 TEST(RecordedStep, CountsTheWorkOfItsUnits) {
   RecordedStep step;

@@ -33,6 +33,9 @@ from castor.lazy import LazyInitContext
 from castor.nn.optimizer import FusedLAMB, Lamb
 from where import DEVICE
 
+if models.MODELS:
+    import transformers
+
 META = torch.device("meta")
 N_SLEEPERS, SLEEP_S = 4, 0.02
 
@@ -255,6 +258,22 @@ class Estimates(unittest.TestCase):
                 n_bytes = float(size) * 1024 ** ("B", "KiB", "MiB", "GiB").index(unit)
                 self.assertLessEqual(found.peak_bytes[budget.partition("_")[0]], n_bytes)
 
+    def test_advises_the_budgets_that_a_training_needs(self):
+        """Beside a drive; how many micro-batches a step has counts, for what gradients take."""
+        with tempfile.TemporaryDirectory() as folder:
+            for n_micro_batches in (None, 1, 2):
+                of_least = {"host_budget": "64KiB", "nvme": [folder], "micro_batches": n_micro_batches}
+                advice = []
+                for use in (
+                    lambda plugin: castor.estimate(Perceptron(512, 4), plugin, torch.empty(8, 512), device="cpu"),
+                    lambda plugin: Booster(device="cpu", plugin=plugin).boost(model := Perceptron(512, 4), torch.optim.AdamW(model.parameters())),
+                ):
+                    with self.assertRaisesRegex(castor.Error, "raise `host_budget`") as raised:
+                        use(plugin(**of_least))
+                    advice.append((raised.exception.needed, re.search("raise `host_budget` to ([^;]*)", str(raised.exception))[1]))
+                self.assertEqual(advice[0], advice[1], n_micro_batches)
+                castor.estimate(Perceptron(512, 4), plugin(**{**of_least, "host_budget": advice[0][1]}), torch.empty(8, 512), device="cpu")
+
     def test_wrong_arguments_are_named(self):
         model, batch = nn.Linear(4, 4, device="meta"), torch.empty(2, 4)
         for wrong, message in (
@@ -300,7 +319,7 @@ class Estimates(unittest.TestCase):
 
     def test_clips_as_the_optimizer_does(self):
         """Speculative updates take memory of the host: updates wait for the norm."""
-        on_host = {"placement_policy": "static", "offload_optim_frac": 1.0, "stream_optim_frac": 0.0}
+        on_host = {"placement_policy": "static", "offload_optim_frac": 1.0, "stream_optim_frac": 0.0, "micro_batches": 1}
         of_plugin, of_optimizer, without = (
             castor.estimate(Perceptron(), plugin(max_norm=norm, **on_host), torch.empty(8, 256), optimizer=optimizer)
             for norm, optimizer in ((1.0, Lamb), (0.0, FusedLAMB), (0.0, Lamb))
@@ -428,6 +447,10 @@ class Command(unittest.TestCase):
         for name, more in (("heads", {"num_attention_heads": 0}), ("quantized", {"quantization_config": {"quant_method": "bitsandbytes"}})):
             (self.folder / name).mkdir()
             (self.folder / name / "config.json").write_text(json.dumps({**config, **more}))
+        with self.assertRaises(SystemExit):
+            self.run_with("--hf", self.folder, "--device", "cpu", "--device-budget", "1GiB")
+        sizes = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 128}
+        transformers.BertConfig(**sizes, max_position_embeddings=32).save_pretrained(self.folder / "positions")
         for arguments, message in (
             (("--hf", self.folder / "bad.json"), "is no config of a causal language model"),
             (("--hf", self.folder / "heads"), "is no config of a causal language model"),
@@ -435,6 +458,7 @@ class Command(unittest.TestCase):
             (("--hf", self.folder, "--clip", -1), "--clip takes"),
             (("--hf", self.folder, "--batch", 0), "--batch takes a number above 0"),
             (("--hf", self.folder, "--timed"), "--timed needs the GPU"),
+            (("--hf", self.folder / "positions", "--seq", 64), "does not run on 1 x 64 tokens, which the model has positions for up to 32 of"),
         ):
             code, _, text = self.run_with(*arguments, "--device-budget", "1GiB")
             self.assertEqual(code, 1)

@@ -52,10 +52,14 @@ void RecordedStep::repeat(std::uint32_t n) {
   calls.clear();
   const auto is_keep = [](const RecordedCall& call) { return call.call.kind == Kind::keep; };
   const auto n_kept = static_cast<std::uint32_t>(std::count_if(once.begin(), once.end(), is_keep));
-  for (std::uint32_t i = 0; i < n; ++i)
+  for (std::uint32_t i = 0; i < std::max(n, 1u); ++i)
     for (RecordedCall call : once) {
       const Kind kind = call.call.kind;
-      if (kind == Kind::announce && i + 1 < n) continue;
+      if (kind == Kind::announce && i + 1 != n) {  // the work after it follows the call before
+        calls.back().flops += call.flops;
+        calls.back().peak_bytes = std::max(calls.back().peak_bytes, call.peak_bytes);
+        continue;
+      }
       if (kind == Kind::keep || kind == Kind::recall || kind == Kind::forget) call.call.id += i * n_kept;
       calls.push_back(call);
     }

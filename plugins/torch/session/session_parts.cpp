@@ -242,8 +242,8 @@ Result<void> Session::Parts::may_access_gradient(StepOrder::Call call, ParamId i
     return Error{ErrorKind::usage, std::string("parameter ") + params[id].name + " is frozen, so it has no gradient"};
   if (!was_announced()) return {};
   return Error{ErrorKind::usage,
-               "gradients of a step that was announced in its last backward pass cannot be accessed; boost without "
-               "micro_batches"};
+               "gradients of a step that was announced in its last backward pass cannot be accessed, because updates have "
+               "begun; boost without micro_batches, which trainers of other packages state"};
 }
 
 Result<at::Tensor> Session::Parts::read_gradient(ParamId id) {

@@ -47,7 +47,8 @@ struct RecordedStep {
   /// The largest of all calls.
   std::uint64_t peak_bytes() const;
 
-  /// Makes it a step of `n` > 0 micro-batches like its one, announced before the last backward pass.
+  /// Makes it a step of `n` micro-batches like its one, announced before the last backward pass; 0: of one, which is not
+  /// announced.
   void repeat(std::uint32_t n);
 };
 
