@@ -3,7 +3,7 @@
 """A ResNet or a ViT with any plugin: accumulation, clipping, mixed precision, a schedule, checkpoints.
 
     python examples/python/image_classifier.py --plugin gemini --model vit --checkpoint run
-    python examples/python/image_classifier.py --plugin gemini --model vit --checkpoint run --resume
+    python examples/python/image_classifier.py --plugin gemini --model vit --checkpoint run --epochs 3 --resume
 
 The pictures are drawn: noise with one bright quarter, which is the class. Needs torchvision for --model resnet, transformers
 for --model vit.
@@ -84,6 +84,8 @@ def main() -> float:
     parser.add_argument("--checkpoint", type=Path, help="a folder, written after each epoch")
     parser.add_argument("--resume", action="store_true", help="go on from it")
     options = parser.parse_args()
+    if options.resume and not options.checkpoint:
+        parser.error("--resume goes on from the folder of --checkpoint")
 
     set_seed(0)
     coordinator, device = DistCoordinator(), get_current_device()
@@ -103,6 +105,9 @@ def main() -> float:
         booster.load_model(model, options.checkpoint / "model")
         booster.load_lr_scheduler(scheduler, options.checkpoint / "scheduler")
         first = int((options.checkpoint / "epoch").read_text())
+    if first >= options.epochs:
+        coordinator.print_on_master(f"{first} epochs are done already; --epochs {first + 1} goes on")
+        return accuracy(model, loader, device)
     for epoch in range(first, options.epochs):
         loader.sampler.set_epoch(epoch)
         for step, (images, classes) in enumerate(loader):

@@ -35,7 +35,8 @@ class Place:
     waiting: set[str]  # the parameters of the session that have no values yet, by name
     lending: Lending
     n_gathered: int = 0  # the contexts of gathered() that it is in
-    written_version: int = 0  # of the parameter at the end of the last one with write=True
+    n_written: int = 0  # those with write=True that have ended
+    written_version: int = 0  # of the parameter at the end of the last of them
     given: tuple[weakref.ref, weakref.ref] | None = None  # the last state_dict that has its weight, and that tensor
 
     def __reduce__(self) -> tuple:
@@ -107,13 +108,15 @@ def gathered(
             session.acquire(its_names, write)
             stack.callback(session.release, its_names, write)
         boosted_ones = [parameter for parameter in parameters if place_of(parameter)]
-        versions = [parameter._version for parameter in boosted_ones]
         memory = [parameter.data for parameter in boosted_ones] if write else []
         for parameter in boosted_ones:
             parameter.castor_place.n_gathered += 1
             parameter.castor_place.lending.n_parameters += 1
         try:
+            seen = [] if write else values_seen(boosted_ones)
             yield
+            if not write:
+                check_unwritten(boosted_ones, seen)
         finally:
             for parameter in boosted_ones:
                 place = parameter.castor_place
@@ -123,8 +126,7 @@ def gathered(
                 keep_in(its_memory, parameter)
                 parameter.castor_place.waiting.discard(parameter.castor_place.name)
                 parameter.castor_place.written_version = parameter._version
-        if not write:
-            check_unwritten(boosted_ones, versions)
+                parameter.castor_place.n_written += 1
 
 
 def keep_in(memory: torch.Tensor, parameter: nn.Parameter) -> None:
@@ -135,10 +137,21 @@ def keep_in(memory: torch.Tensor, parameter: nn.Parameter) -> None:
         parameter.data = memory.copy_(given)
 
 
-def check_unwritten(parameters: list[nn.Parameter], versions: list[int]) -> None:
-    """versions: those of the parameters when they were gathered."""
-    for parameter, version in zip(parameters, versions):
-        if parameter._version not in (version, parameter.castor_place.written_version):
+@torch.no_grad()
+def values_seen(parameters: list[nn.Parameter]) -> list[tuple[int, int, int]]:
+    """Of each how often castor.gathered has written it, its version, and the sum of its bits as whole numbers: writing to its
+    `data` changes no version."""
+    of_size = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    sums = [parameter.data.view(of_size[parameter.itemsize]).sum(dtype=torch.int64) for parameter in parameters]
+    values = torch.stack(sums).tolist() if sums else []
+    return [(parameter.castor_place.n_written, parameter._version, value) for parameter, value in zip(parameters, values)]
+
+
+def check_unwritten(parameters: list[nn.Parameter], seen: list[tuple[int, int, int]]) -> None:
+    """seen: when they were gathered."""
+    for parameter, (n_written, version, value), (n_now, version_now, value_now) in zip(parameters, seen, values_seen(parameters)):
+        allowed = (version, value) if n_now == n_written else (parameter.castor_place.written_version, value_now)
+        if (version_now, value_now) != allowed:
             raise Error(
                 f"parameter {parameter.castor_place.name} was written within castor.gathered without write=True, with which that "
                 "becomes its value; its weights are undefined now: load them, or write them again, between two steps, of which "

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -86,6 +87,8 @@ def boost_pair(
     model.register_forward_pre_hook(before.check, prepend=True)
     connect_precision(model, plugin)
     optimizer.castor_passes = passes
+    if "torch._dynamo" in sys.modules:
+        torch.compiler.reset()  # functions that were compiled before do not know of the hooks
     optimizer.castor_first_step = OutsideUses(model, passes, plugin.debug)
 
 

@@ -47,7 +47,7 @@ def rule_of(optimizer: torch.optim.Optimizer) -> str:
     rule = getattr(optimizer, "core_rule", None) or RULES.get(type(optimizer))
     if rule is None:
         raise Error(
-            f"the optimizer is a {type(optimizer).__name__}; Castor trains by AdamW, Adam and SGD of torch.optim, and by those of "
+            f"the optimizer is a {type(optimizer).__module__}.{type(optimizer).__name__}; Castor trains by AdamW, Adam and SGD of torch.optim, and by those of "
             "castor.nn.optimizer",
             "usage",
         )

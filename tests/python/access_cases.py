@@ -121,6 +121,16 @@ class Weights(Pair):
                     torch.save(part, io.BytesIO())
         torch.save(self.model, io.BytesIO())
 
+    def test_gathered_and_written_by_its_data_is_an_error_too(self):
+        weight = self.model.blocks[1].norm.weight
+        with self.assertRaisesRegex(castor.Error, "blocks.1.norm.weight was written within castor.gathered without write=True"):
+            with castor.gathered(self.model):
+                weight.data.mul_(2)
+        with castor.gathered(weight, write=True):
+            weight.data.fill_(1)
+        with self.assertRaisesRegex(castor.Error, "blocks.1.norm.weight was given other memory"), castor.gathered(self.model):
+            weight.data = weight.data.clone().add_(1)
+
     def test_gathered_of_no_boosted_model_is_refused(self):
         for of in (self.twin, self.twin.parameters(), self.twin.head.weight, list(self.twin.named_parameters())):
             with self.assertRaisesRegex(castor.Error, "no parameter of a model that was boosted"), castor.gathered(of):

@@ -51,6 +51,11 @@ class Examples(unittest.TestCase):
                 self.run_program(*options, f"{self.folder}/part")
         _, rest = self.run_program(*options, f"{self.folder}/part", "--resume")
         self.assertEqual(rest, whole[1:])
+        accuracy, lines = self.run_program(*options, f"{self.folder}/part", "--resume")
+        self.assertEqual(lines, ["2 epochs are done already; --epochs 3 goes on"])
+        self.assertIn(f"accuracy {accuracy:.3f}", whole[1])
+        with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+            self.run_program("image_classifier.py", "--resume")
 
     @staticmethod
     def stop_after_the_first_epoch(path, text, *_, **__):

@@ -173,6 +173,24 @@ class Accelerate(SameWeights):
         accelerator.backward(loss, retain_graph=True)
         accelerator.backward(loss)
 
+    def test_a_second_optimizer_of_a_model_is_refused(self):
+        model = made()
+        accelerator = self.boosting(plugin=plugin())
+        model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters(), **VALUES))
+        with self.assertRaisesRegex(castor.Error, "boosted with another optimizer"):
+            accelerator.prepare(model, torch.optim.AdamW(model.parameters()))
+        accelerator.prepare(model, optimizer)
+
+    def test_parts_are_prepared_together(self):
+        accelerator, layer = self.boosting(plugin=plugin()), torch.nn.Linear(8, 8)
+        with self.assertRaisesRegex(castor.Error, "together with its optimizer"):
+            accelerator.prepare_model(layer)
+        with self.assertRaisesRegex(castor.Error, "of no boosted model"):
+            accelerator.prepare_optimizer(torch.optim.AdamW(layer.parameters()))
+        self.assertIs(accelerator.prepare_model(layer, evaluation_mode=True), layer)
+        accelerator.prepare_model(layer.requires_grad_(False))
+        self.assertIn("budget_bytes", castor.stats(layer))
+
     def test_a_schedule_waits_for_steps_that_are_skipped(self):
         model = made()
         accelerator = self.boosting(plugin=GeminiPlugin(precision="fp16", initial_scale=2.0**32, hysteresis=1))

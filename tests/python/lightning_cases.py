@@ -271,6 +271,29 @@ class Lightning(SameWeights):
         Booster().load_model(module, f"{self.folder.name}/on_exception.ckpt")
         self.assert_same(dict(module.named_parameters()), {name: expected.state_dict()[name] for name, _ in module.named_parameters()})
 
+    def test_fits_again_after_an_exception_between_two_micro_batches(self):
+        class Breaking(Module):
+            def training_step(self, batch, i):
+                if i == 3 and not self.validated:
+                    self.validated.append(None)
+                    raise ArithmeticError
+                return super().training_step(batch, i)
+
+        module = Breaking()
+        with self.assertRaises(ArithmeticError):
+            self.trainer(self.strategy(), accumulate_grad_batches=2).fit(module, loader())
+        n_before = len(module.losses)
+        self.trainer(self.strategy(), accumulate_grad_batches=2).fit(module, loader())
+        self.assertEqual(len(module.losses), n_before + 2 * N_BATCHES)
+
+    def test_other_budgets_for_a_further_fit_are_refused(self):
+        module = Module()
+        self.trainer(CastorStrategy(GeminiPlugin(precision=None, host_budget="64MiB"))).fit(module, loader())
+        with self.assertRaisesRegex(castor.Error, "boosted with another host_budget"):
+            self.trainer(CastorStrategy(GeminiPlugin(precision=None, host_budget="32MiB"))).fit(module, loader())
+        self.trainer(CastorStrategy(GeminiPlugin(precision=None, host_budget="64MiB"))).fit(module, loader())
+        self.trainer(CastorStrategy()).fit(module, loader())
+
     def test_wrong_uses_are_refused(self):
         class Several(Manual):
             def configure_optimizers(self):

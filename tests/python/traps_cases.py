@@ -630,6 +630,25 @@ class Compiled(Pair):
                 self.assert_same_weights()
                 self.assertGreater(sum(n_operators), 8, "compiled, in one graph or more")
 
+    def test_that_ran_before_they_were_boosted(self):
+        """torch's guards do not look at hooks: what was compiled before a boost would go on without them."""
+        for runs_itself in (True, False):
+            torch._dynamo.reset()
+            with self.subTest(runs_itself=runs_itself):
+                self.model, other = made(), made()
+                compiled = torch.compile(self.model, backend="aot_eager")
+                backward_of(compiled if runs_itself else torch.compile(other, backend="aot_eager"), 0)
+                self.model.zero_grad()
+                self.optimizer = torch.optim.AdamW(self.model.parameters(), **VALUES)
+                plugin = GeminiPlugin(precision=None, device_budget="200KiB", host_budget="1MiB", chunk_bytes="16KiB")
+                Booster(plugin=plugin).boost(self.model, self.optimizer)
+                self.twin, self.loop = plain()
+                for seed in range(4):
+                    self.assertEqual(backward_of(compiled, seed), backward_of(self.twin, seed))
+                    self.optimizer.step()
+                    self.loop.step()
+                self.assert_same_weights()
+
     def test_first_steps_leave_other_models_compiled(self):
         """What a first step runs uncompiled ends with its backward pass, or with its graph if none comes."""
         n_graphs = []

@@ -42,8 +42,9 @@ class OptimizerOfLoop(AcceleratedOptimizer):
 class CastorAccelerator(Accelerator):
     """An Accelerator whose prepare() boosts each model with the optimizer that has its parameters; both go into one call.
 
-    plugin: of castor.booster.plugin; None: GeminiPlugin in the precision that mixed_precision says, or `accelerate launch`.
-    The precision is the plugin's matter, so no autocast is put around the model. The rest are Accelerator's.
+    plugin: of castor.booster.plugin; None: GeminiPlugin. Its precision is that of mixed_precision, or of `accelerate launch`,
+    where one is stated there and the plugin has none or its usual one, bf16; without a plugin and both, the model's own. No
+    autocast is put around the model. The rest are Accelerator's.
     """
 
     castor_booster: Booster
@@ -60,15 +61,23 @@ class CastorAccelerator(Accelerator):
         for model in args:
             if isinstance(model, nn.Module) and not is_boosted(model):
                 self.castor_boost(model, optimizers)
+            elif isinstance(model, nn.Module):
+                check_its_optimizer(model, optimizers)
         placed = list(device_placement or [self.device_placement] * len(args))
         for i, each in enumerate(args):
             placed[i] = placed[i] and not isinstance(each, (nn.Module, torch.optim.Optimizer))
         return super().prepare(*args, device_placement=placed)
 
+    def prepare_model(self, model: nn.Module, device_placement: bool | None = None, evaluation_mode: bool = False) -> nn.Module:
+        if not is_boosted(model) and not evaluation_mode:
+            self.castor_boost(model, [])
+        return super().prepare_model(model, device_placement, evaluation_mode)
+
     def prepare_optimizer(self, optimizer: torch.optim.Optimizer, device_placement: bool | None = None) -> AcceleratedOptimizer:
+        if not isinstance(inner(optimizer), BoostedOptimizer):
+            raise Error("the optimizer has parameters of no boosted model; boost both at once by prepare(model, optimizer, …)", "usage")
         prepared = super().prepare_optimizer(optimizer, device_placement)
-        if isinstance(inner(prepared), BoostedOptimizer):
-            prepared.__class__ = OptimizerOfLoop
+        prepared.__class__ = OptimizerOfLoop
         return prepared
 
     def castor_boost(self, model: nn.Module, optimizers: list[torch.optim.Optimizer]) -> None:
@@ -161,6 +170,18 @@ def boosting(accelerator: Accelerator, booster: Booster) -> CastorAccelerator:
     accelerator.__class__ = CastorAccelerator
     accelerator.castor_booster = booster
     return accelerator
+
+
+def check_its_optimizer(model: nn.Module, optimizers: Iterable[torch.optim.Optimizer]) -> None:
+    """Of a boosted model: none of the others trains it."""
+    own = set(map(id, model.parameters()))
+    for optimizer in optimizers:
+        if not isinstance(optimizer, BoostedOptimizer) and own.intersection(map(id, parameters_of(optimizer))):
+            raise Error(
+                "the model was boosted with another optimizer, which goes on: prepare the model with that one, whose param_groups "
+                "take new rates, or train a copy of the model, copy.deepcopy(model), with a new one",
+                "usage",
+            )
 
 
 def castor_folder(folder: str, number: int) -> Path:

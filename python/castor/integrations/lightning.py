@@ -8,7 +8,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,8 @@ class CastorPrecision(Precision):
 class CastorStrategy(SingleDeviceStrategy):
     """Trains on one device under a plugin of castor.booster.plugin; None: GeminiPlugin.
 
-    Where the plugin states no precision, that of the Trainer counts, and where it states no max_norm, gradient_clip_val.
+    Where the plugin has no precision or its usual one, bf16, the Trainer's counts, unless that is 32-true, its own usual one;
+    where it states no max_norm, gradient_clip_val does. Without a plugin 32-true leaves the module's own precision.
     A checkpoint is a folder, replaced as a whole: weights as Hugging Face reads them, which Booster.load_model gives to a
     module, what Booster.save_optimizer keeps, and lightning.ckpt with the rest. test and predict before fit freeze the module.
     """
@@ -150,7 +151,8 @@ class CastorStrategy(SingleDeviceStrategy):
             why = "the module was boosted for test, predict, or a validate before which it had no optimizer, and is frozen"
             raise Error(f"{why}; fit another one, or call fit before them", "usage")
         plugin, before = self.castor_plugin_for(trainer, module), boosted.booster.plugin
-        names = [name for name in ("precision", "max_norm", "micro_batches") if getattr(plugin, name) != getattr(before, name)]
+        stated = [field.name for field in fields(before)] if self.castor_plugin else ("precision", "max_norm", "micro_batches")
+        names = [name for name in stated if getattr(plugin, name, None) != getattr(before, name)]
         if names or type(plugin) is not type(before):
             other = f"another {names[0]}" if names else f"another plugin, {type(before).__name__}"
             raise Error(f"the module was boosted with {other}; fit another module with this one", "usage")
@@ -161,6 +163,7 @@ class CastorStrategy(SingleDeviceStrategy):
             raise Error("configure_optimizers gives another kind of optimizer, or other groups, than in the first fit", "usage")
         for group, values in zip(optimizer.param_groups, made[0].param_groups):
             group.update({name: value for name, value in values.items() if name != "params"})
+        drop_open_step(optimizer)
         for parameter in optimizer.castor_names:
             forget_state(optimizer, parameter)
         for config in self.lr_scheduler_configs:
