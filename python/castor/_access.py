@@ -97,7 +97,7 @@ def gathered(
 
     Raises castor.Error where none of them is of a boosted model, and where the device budget does not hold them all; with
     `write` within a step; from the last backward pass of a step to its end, where micro_batches says which pass that is. At its
-    end, where one was written without `write`: its values are undefined then.
+    end, where one was written without `write` (its bits are summed before and after): its values are undefined then.
     """
     parameters = parameters_of(of)
     names: dict[_core.Session, list[str]] = {}
