@@ -77,7 +77,7 @@ class Estimate:
     def __str__(self) -> str:
         count = f"{self.n_params / 1e9:.3f} B" if self.n_params >= 1e7 else f"{self.n_params:,}"
         peaks = ", ".join(f"{tier} {size_of(n_bytes)}" for tier, n_bytes in self.peak_bytes.items() if n_bytes)
-        stated = "by the stated speed of the GPU" if "flops_per_s" in self.machine else "±30 %: nothing was timed"
+        stated = "by the stated flops_per_s" if "flops_per_s" in self.machine else "±30 %: nothing was timed"
         how = f"±10 %: {self.timed} was timed" if self.timed else stated
         return (
             f"{count} parameters; peaks: {peaks}; {self.step_s:.3g} s a step ({how}), "
@@ -95,16 +95,17 @@ def estimate(
     device: str = "cuda",
     timed: bool = False,
 ) -> Estimate:
-    """The memory and the time of the training of `model` under `plugin`, of which nothing is allocated.
+    """The memory and the time of the training of `model` under `plugin`, of which nothing is allocated. As in training no update
+    begins before step() where the plugin's micro_batches is None.
 
     model: best built on the meta device; it is not changed. batch: one micro-batch, whose values do not matter: keyword
     arguments of the model as a dictionary, its arguments as a tuple or list, or its one argument. loss: of a model and that
     batch; None: the model's result, or its `loss`. machine: rates and memory in place of an H200's: device_bytes,
     host_bytes, flops_per_s, compute_slowdown (the time of a GPU's operations beside updates on the host, over that alone),
     host_update_bytes_per_s, device_update_bytes_per_s, h2d_bytes_per_s, d2h_bytes_per_s, nvme_read_bytes_per_s,
-    nvme_write_bytes_per_s. device: 'cuda', or 'cpu', where the device is the host. timed: one of the
-    units that the model repeats is given memory on that device, and timed, on a GPU beside updates on the host too, as are the
-    links to it and these updates (2 s); what machine states counts nevertheless. Drives are not timed, nor
+    nvme_write_bytes_per_s. device: 'cuda', or 'cpu', where the device is the host. timed: one of the units that the model
+    repeats is given memory on that device, and timed, on a GPU beside updates on the host too, as are the links to it and these
+    updates (2 s); what machine states counts nevertheless. Drives are not timed, nor
     is the time of Python around units, which matters where one takes less than a millisecond.
     Errors: castor.Error: does_not_fit, with the budget that would do; usage.
     """
@@ -118,8 +119,10 @@ def estimate(
     for name in machine or {}:
         if name not in MACHINE:
             raise Error(f"machine has no {name}{nearest(name, MACHINE)}; it takes {', '.join(MACHINE)}", "usage", "machine")
-        least, takes = (1, "1 or more") if name == "compute_slowdown" else (0, "a number above 0")
-        check_value(name, machine[name], takes, is_number(machine[name]) and max(least, 5e-324) <= machine[name] < float("inf"))
+        value = machine[name]
+        takes = "1 or more" if name == "compute_slowdown" else "a number above 0"
+        fits = is_number(value) and 0 < value < float("inf") and (value >= 1 or name != "compute_slowdown")
+        check_value(name, value, takes, fits)
     if device not in ("cuda", "cpu"):
         raise Error(f"device takes 'cuda' or 'cpu', not {device!r}", "usage", "device")
     if timed and device == "cuda" and not torch.cuda.is_available():

@@ -46,8 +46,9 @@ def rule_of(optimizer: torch.optim.Optimizer) -> str:
     """The rule of an optimizer by its name in the core."""
     rule = getattr(optimizer, "core_rule", None) or RULES.get(type(optimizer))
     if rule is None:
+        its_class = f"{type(optimizer).__module__}.{type(optimizer).__name__}"
         raise Error(
-            f"the optimizer is a {type(optimizer).__module__}.{type(optimizer).__name__}; Castor trains by AdamW, Adam and SGD of torch.optim, and by those of "
+            f"the optimizer is a {its_class}; Castor trains by AdamW, Adam and SGD of torch.optim, and by those of "
             "castor.nn.optimizer",
             "usage",
         )

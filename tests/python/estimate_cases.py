@@ -188,7 +188,7 @@ class Estimates(unittest.TestCase):
                 self.assertAlmostEqual(slow.compute_s, 1, delta=0.01)
                 again = castor.estimate(model, plugin(), torch.empty(8, 64), device="cpu", machine=found.machine)
                 self.assertEqual(dataclasses.replace(again, timed=found.timed), found, "by the rates that were timed")
-                self.assertIn("by the stated speed of the GPU", str(again))
+                self.assertIn("by the stated flops_per_s", str(again))
 
     def test_a_unit_that_is_called_again_is_timed_once(self):
         for recompute, n_sleeps in ((False, 1), (True, 2)):

@@ -99,7 +99,7 @@ class VirtualRig {
   VirtualTeam team_{clock_};
   VirtualDrive drive_;
   HollowMemory device_memory_, host_memory_;
-  double update_slowdown_ = 1, compute_slowdown_ = 1;  ///< in the step under way; of updates on the host
+  double update_slowdown_ = 1, compute_slowdown_ = 1;  ///< in the step under way: of updates on the host, of operations
   double busy_s_ = 0, device_updates_s_ = 0, team_s_ = 0;
 };
 

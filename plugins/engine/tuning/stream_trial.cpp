@@ -13,8 +13,7 @@
 namespace castor {
 namespace {
 
-/// Steps with a share are no longer than those without, as far as medians of some steps tell: what is not told apart is
-/// decided by forecast, so that it is decided in the same way each time.
+/// A difference that medians of some steps do not tell. Within it the forecast decides, in the same way each time.
 constexpr double kNoLonger = 0.02;
 
 std::string streams_kept(double share, double step_s, double without_s) {
