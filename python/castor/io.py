@@ -88,10 +88,9 @@ class Queue:
 
 def attempt(call: Callback, failures: list[BaseException]) -> bool:
     try:
-        with naming("dir"):
-            call()
+        call()
     except BaseException as error:
-        failures.append(error)
+        failures.append(error.of_argument("nvme", "dir") if isinstance(error, Error) else error)
         return False
     return True
 
@@ -378,9 +377,10 @@ def checked_entries(n_entries: int) -> int:
 
 def key_of(tensor: torch.Tensor) -> Key:
     """Of its values, without the repeats of an expanded tensor."""
-    is_expanded = not tensor.is_contiguous()
-    sizes = tuple(1 if is_expanded and stride == 0 else size for size, stride in zip(tensor.shape, tensor.stride()))
-    return storage_of(tensor), tensor.storage_offset(), sizes, tensor.stride(), tensor.dtype
+    sizes, strides = tuple(tensor.shape), tensor.stride()
+    if not tensor.is_contiguous():
+        sizes = tuple(size if stride else 1 for size, stride in zip(sizes, strides))
+    return storage_of(tensor), tensor.storage_offset(), sizes, strides, tensor.dtype
 
 
 def once(tensor: torch.Tensor) -> torch.Tensor:
