@@ -240,16 +240,20 @@ TEST(RecordedStep, IsRepeatedWithAllOfItsWork) {
   for (const std::uint32_t n : {0u, 1u, 3u}) {
     RecordedStep step = one;
     step.repeat(n);
-    double flops = 0;
-    std::uint32_t n_announced = 0;
-    for (const RecordedCall& call : step.calls) {
-      flops += call.flops;
-      n_announced += call.call.kind == Kind::announce;
-    }
-    EXPECT_EQ(flops, std::max(n, 1u) * (2 * 3 * 1e9 + 7e9)) << n;
-    EXPECT_EQ(n_announced, n == 0 ? 0u : 1u);
+    const auto is_announcement = [](const RecordedCall& call) { return call.call.kind == Kind::announce; };
+    const auto n_announced = std::count_if(step.calls.begin(), step.calls.end(), is_announcement);
+    EXPECT_EQ(step.flops(), std::max(n, 1u) * (2 * 3 * 1e9 + 7e9)) << n;
+    EXPECT_EQ(n_announced, n == 0 ? 0 : 1);
     EXPECT_EQ(step.peak_bytes(), 5 * kMiB);
   }
+}
+
+TEST(RecordedStep, MayBeginWithAnAnnouncementThatFallsAway) {
+  RecordedStep step;
+  step.calls = {{{Kind::announce, 0, 0}, 1e9, kMiB}, {{Kind::end_of_backward, 0, 0}, 2e9, kMiB}};
+  step.repeat(0);
+  ASSERT_EQ(step.calls.size(), 1u);
+  EXPECT_EQ(step.flops(), 2e9);
 }
 
 /// A unit that is recomputed within the backward pass of itself, or of another.

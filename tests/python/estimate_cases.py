@@ -258,6 +258,12 @@ class Estimates(unittest.TestCase):
                 n_bytes = float(size) * 1024 ** ("B", "KiB", "MiB", "GiB").index(unit)
                 self.assertLessEqual(found.peak_bytes[budget.partition("_")[0]], n_bytes)
 
+    def test_a_loss_that_calls_no_module(self):
+        loss = lambda model, x: model.layers[0].weight.square().sum()  # noqa: E731
+        for n_micro_batches in (None, 1, 2):
+            found = castor.estimate(Perceptron(), plugin(micro_batches=n_micro_batches), torch.empty(8, 256), loss, device="cpu")
+            self.assertGreater(found.peak_bytes["device"], 0)
+
     def test_advises_the_budgets_that_a_training_needs(self):
         """Beside a drive; how many micro-batches a step has counts, for what gradients take."""
         with tempfile.TemporaryDirectory() as folder:

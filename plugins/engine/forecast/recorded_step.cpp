@@ -7,6 +7,15 @@
 #include <utility>
 
 namespace castor {
+namespace {
+
+/// Of a call that falls away. As in a recording work before the first call belongs to none.
+void add_work(RecordedCall& before, const RecordedCall& call) {
+  before.flops += call.flops;
+  before.peak_bytes = std::max(before.peak_bytes, call.peak_bytes);
+}
+
+}  // namespace
 
 std::uint64_t RecordedStep::Param::numel() const {
   return std::accumulate(shape.begin(), shape.end(), std::uint64_t{1},
@@ -55,9 +64,8 @@ void RecordedStep::repeat(std::uint32_t n) {
   for (std::uint32_t i = 0; i < std::max(n, 1u); ++i)
     for (RecordedCall call : once) {
       const Kind kind = call.call.kind;
-      if (kind == Kind::announce && i + 1 != n) {  // the work after it follows the call before
-        calls.back().flops += call.flops;
-        calls.back().peak_bytes = std::max(calls.back().peak_bytes, call.peak_bytes);
+      if (kind == Kind::announce && i + 1 != n) {
+        if (!calls.empty()) add_work(calls.back(), call);
         continue;
       }
       if (kind == Kind::keep || kind == Kind::recall || kind == Kind::forget) call.call.id += i * n_kept;
