@@ -18,7 +18,7 @@ from castor._errors import Error
 from castor._hooks import Passes
 from castor._messages import report
 from castor._outside import OutsideUses
-from castor._rules import from_torch, no_moments, python_names, to_torch, values_of
+from castor._rules import check_group, from_torch, no_moments, python_names, to_torch, values_of
 from castor._saved_states import saved_parts
 from castor._stored import all_stored
 
@@ -238,7 +238,7 @@ class BoostedOptimizer:
             state_dict = given_by(hook(self, state_dict), state_dict)
         values, states = saved_parts(self.castor_rule, self.param_groups, state_dict)
         for group, given in zip(self.param_groups, values):
-            values_of(self.castor_rule, {**group, **given})  # refuses what no step could take
+            check_group(self.castor_rule, {**group, **given})
         for parameter, state in states.items():
             take_state(self, parameter, state)
         for parameter in self.castor_names.keys() - states.keys():

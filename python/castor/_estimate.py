@@ -105,8 +105,8 @@ def estimate(
     host_update_bytes_per_s, device_update_bytes_per_s, h2d_bytes_per_s, d2h_bytes_per_s, nvme_read_bytes_per_s,
     nvme_write_bytes_per_s. device: 'cuda', or 'cpu', where the device is the host. timed: one of the units that the model
     repeats is given memory on that device, and timed, on a GPU beside updates on the host too, as are the links to it and these
-    updates (2 s); what machine states counts nevertheless. Drives are not timed, nor
-    is the time of Python around units, which matters where one takes less than a millisecond.
+    updates (2 s); what machine states counts nevertheless. Drives are not timed, nor is the time of Python around units, which
+    matters where one takes less than a millisecond.
     Errors: castor.Error: does_not_fit, with the budget that would do; usage.
     """
     from castor.booster._choices import check_plugin  # which needs this module's package
@@ -155,16 +155,12 @@ def estimate(
         recording.close()
     of_step = rule, values_of(rule, made.param_groups[0]), max_norm_of(plugin, made), plugin.micro_batches or 0
     rates, unit = dict(machine or {}), None
-
-    def within(budgets: dict[str, str]) -> dict[str, Any]:
-        return recording.forecast(*of_step, device, rates, budgets)
-
     if timing:
         where, updates = torch.device(device), Updates(*_core.team_size(getattr(plugin, "update_threads", None) or 0, device == "cuda"))
         with given_back(where):
             unit, of_unit = timing.measure(recording.flops_of_units(), where, updates)
             rates = {**of_unit, **rates_of(where, updates), **rates}
-    found = forecast(within)
+    found = forecast(lambda budgets: recording.forecast(*of_step, device, rates, budgets))
     return Estimate(activation_bytes=found.pop("non_model_bytes"), flops=flops, timed=unit, machine=rates, **found)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from castor import _core
 from castor._errors import Error
 from castor._values import check_value, is_number
 
@@ -84,6 +85,12 @@ def values_of(rule: str, group: dict, bias_correction: bool | None = None) -> di
         check_value("nesterov", nesterov, "True or False", nesterov in (True, False))
         return {**values, "nesterov": float(nesterov)}
     return {**values, "beta1": float(given["betas"][0]), "beta2": float(given["betas"][1])}
+
+
+def check_group(rule: str, group: dict, bias_correction: bool | None = None) -> None:
+    """Errors: usage, for values that no step takes."""
+    with python_names(rule):
+        _core.check_rule(rule, values_of(rule, group, bias_correction))
 
 
 def check_type(name: str, value: object) -> None:

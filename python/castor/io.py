@@ -137,7 +137,8 @@ class DiskOffloader:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise Error(f"{folder}: {error.strerror}; name a folder that can be written", "io", "dir") from None
-        self._store = _core.DriveStore(os.fspath(folder), engine, checked_entries(n_entries))
+        with naming("dir"):
+            self._store = _core.DriveStore(os.fspath(folder), engine, checked_entries(n_entries))
         for sentence in self._store.warnings():
             warnings.warn(sentence, stacklevel=2)
         self._stored: dict[Key, Stored] = {}
@@ -314,6 +315,7 @@ class AsyncFileWriter:
     def __enter__(self) -> AsyncFileWriter:
         return self
 
+    @one_at_a_time
     def __exit__(self, kind: type | None, *_: object) -> None:
         self.close() if kind is None else self._writer.drop()
 

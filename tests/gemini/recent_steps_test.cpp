@@ -54,5 +54,18 @@ TEST(RecentSteps, AreSettledWhenFiveHaveFollowedTheFirst) {
   EXPECT_EQ(n_until_settled(), 6);
 }
 
+TEST(RecentSteps, KnowOneStepInTwoThatIsOutOfTheWay) {
+  RecentSteps steps;
+  note(steps, {1, 3, 5});
+  EXPECT_TRUE(std::isinf(steps.median_s())) << "two of five";
+  note(steps, {14, 16});
+  EXPECT_DOUBLE_EQ(steps.median_s(), 2) << "of 2, 2, 9 and 2";
+  note(steps, {25});
+  EXPECT_DOUBLE_EQ(steps.median_s(), 2) << "of 2, 2, 9, 2 and 9";
+  EXPECT_FALSE(steps.settled());
+  note(steps, {26});
+  EXPECT_TRUE(steps.settled());
+}
+
 }  // namespace
 }  // namespace castor

@@ -458,6 +458,7 @@ class States(SameWeights):
                 ({**saved, "param_groups": []}, r"groups of \[\] parameters, and the optimizer of \["),
                 ({**saved, "param_groups": [{**group, "params": group["params"][1:]}]}, "groups of"),
                 ({**saved, "param_groups": [{**group, "lr": "fast"}]}, "lr takes"),
+                ({**saved, "param_groups": [{**group, "betas": (0.9, 1.5)}]}, "betas"),
             ):
                 with self.subTest(message), self.assertRaisesRegex(castor.Error, message) as raised:
                     optimizer.load_state_dict(wrong)

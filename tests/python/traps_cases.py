@@ -604,6 +604,18 @@ class Compiled(Pair):
         super().setUp()
         torch._dynamo.reset()
 
+    def assert_trains_as_plain(self, compiled, of, n_steps):
+        """compiled: self.model, which is boosted as `of`."""
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), **VALUES)
+        plugin = GeminiPlugin(precision=None, device_budget="200KiB", host_budget="1MiB", chunk_bytes="16KiB")
+        Booster(plugin=plugin).boost(of, self.optimizer)
+        self.twin, self.loop = plain()
+        for seed in range(n_steps):
+            self.assertEqual(backward_of(compiled, seed), backward_of(self.twin, seed))
+            self.optimizer.step()
+            self.loop.step()
+        self.assert_same_weights()
+
     def test_models_as_a_whole(self):
         """Trap 2-34: torch.compile around a model that is boosted afterwards, and a compiled model that is boosted."""
         n_operators = []
@@ -618,16 +630,7 @@ class Compiled(Pair):
             with self.subTest(before=before):
                 self.model = made()
                 compiled = torch.compile(self.model, backend=backend)
-                self.optimizer = torch.optim.AdamW(self.model.parameters(), **VALUES)
-                of = compiled if before else self.model
-                plugin = GeminiPlugin(precision=None, device_budget="200KiB", host_budget="1MiB", chunk_bytes="16KiB")
-                Booster(plugin=plugin).boost(of, self.optimizer)
-                self.twin, self.loop = plain()
-                for seed in range(3):
-                    self.assertEqual(backward_of(compiled, seed), backward_of(self.twin, seed))
-                    self.optimizer.step()
-                    self.loop.step()
-                self.assert_same_weights()
+                self.assert_trains_as_plain(compiled, compiled if before else self.model, n_steps=3)
                 self.assertGreater(sum(n_operators), 8, "compiled, in one graph or more")
 
     def test_that_ran_before_they_were_boosted(self):
@@ -639,15 +642,7 @@ class Compiled(Pair):
                 compiled = torch.compile(self.model, backend="aot_eager")
                 backward_of(compiled if runs_itself else torch.compile(other, backend="aot_eager"), 0)
                 self.model.zero_grad()
-                self.optimizer = torch.optim.AdamW(self.model.parameters(), **VALUES)
-                plugin = GeminiPlugin(precision=None, device_budget="200KiB", host_budget="1MiB", chunk_bytes="16KiB")
-                Booster(plugin=plugin).boost(self.model, self.optimizer)
-                self.twin, self.loop = plain()
-                for seed in range(4):
-                    self.assertEqual(backward_of(compiled, seed), backward_of(self.twin, seed))
-                    self.optimizer.step()
-                    self.loop.step()
-                self.assert_same_weights()
+                self.assert_trains_as_plain(compiled, self.model, n_steps=4)
 
     def test_first_steps_leave_other_models_compiled(self):
         """What a first step runs uncompiled ends with its backward pass, or with its graph if none comes."""

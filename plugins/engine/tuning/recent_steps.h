@@ -13,6 +13,9 @@ namespace castor {
 /// Durations of the last five steps with the same settings.
 class RecentSteps {
  public:
+  /// The least part of a median by which two of them differ: less cannot be told from chance.
+  static constexpr double kLeastDifference = 0.02;
+
   RecentSteps() { forget(); }
 
   /// Records the end of a step.

@@ -13,9 +13,6 @@
 namespace castor {
 namespace {
 
-/// A difference that medians of some steps do not tell. Within it the forecast decides, in the same way each time.
-constexpr double kNoLonger = 0.02;
-
 std::string streams_kept(double share, double step_s, double without_s) {
   char text[160];
   std::snprintf(
@@ -115,9 +112,10 @@ Result<void> StreamTrial::advance() {
   return {};
 }
 
+/// What steps do not tell apart the forecast has decided, in the same way each time.
 Result<void> StreamTrial::judge() {
   if (!knows_step()) return {};
-  if (steps_.median_s() > (1 + kNoLonger) * without_s_) return prepare(0);
+  if (steps_.median_s() > (1 + RecentSteps::kLeastDifference) * without_s_) return prepare(0);
   rooms_.log(CASTOR_LOG_INFO, streams_kept(placer_.stream_share(), steps_.median_s(), without_s_));
   stage_ = StreamStage::over;
   return {};

@@ -37,13 +37,10 @@ class ThreadTrial {
   }
 
  private:
-  /// The least gain that counts: less cannot be told from chance.
-  static constexpr double kGain = 0.02;
-
   void judge() {
     const double step_s = steps_.median_s();
     if (best_s_ == kUnknown) with_all_s_ = step_s;
-    over_ = step_s > (1 - kGain) * best_s_;
+    over_ = step_s > (1 - RecentSteps::kLeastDifference) * best_s_;
     if (!over_) best_s_ = step_s, best_threads_ = n_threads_;
     const unsigned fewer = n_threads_ * 3 / 4;
     over_ = over_ || fewer == 0;

@@ -47,10 +47,10 @@ def run_micro_batches(
 def divided(batch: Any, n_micro_batches: int | None, micro_batch_size: int | None, even: bool) -> Iterator[Any]:
     """Parts of the tensors of `batch` along their first dimension, which has the samples; one of size 1, and numbers, go to
     every part. `even`: all of one size."""
-    sizes = [leaf.shape[0] for leaf in tree_leaves(batch) if isinstance(leaf, torch.Tensor) and leaf.dim()]
-    n_samples = next((size for size in sizes if size != 1), 1 if sizes else None)
-    if n_samples is None:
+    tensors = [leaf for leaf in tree_leaves(batch) if isinstance(leaf, torch.Tensor) and leaf.dim()]
+    if not tensors:
         raise Error("the batch has no tensor to divide into micro-batches", "usage")
+    n_samples = next((tensor.shape[0] for tensor in tensors if tensor.shape[0] != 1), 1)
     size = micro_batch_size or -(-n_samples // (n_micro_batches or 1))
     n_parts = n_micro_batches or -(-n_samples // size)
     if even and size * n_parts != n_samples:
@@ -61,13 +61,13 @@ def divided(batch: Any, n_micro_batches: int | None, micro_batch_size: int | Non
             "usage",
             stated,
         )
-    has_samples = lambda leaf: isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.shape[0] != 1  # noqa: E731
-    for leaf in filter(has_samples, tree_leaves(batch)):
-        if leaf.shape[0] != n_samples:
-            why = f"the batch has {n_samples} samples, and a tensor of sizes {tuple(leaf.shape)}"
+    for tensor in tensors:
+        if tensor.shape[0] not in (1, n_samples):
+            why = f"the batch has {n_samples} samples, and a tensor of sizes {tuple(tensor.shape)}"
             raise Error(f"{why}, which cannot be divided among micro-batches; leave it out of the batch", "usage")
+    is_divided = lambda leaf: isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.shape[0] == n_samples  # noqa: E731
     for begin in range(0, n_samples, size):
-        yield tree_map(lambda leaf: leaf[begin : begin + size] if has_samples(leaf) else leaf, batch)
+        yield tree_map(lambda leaf: leaf[begin : begin + size] if is_divided(leaf) else leaf, batch)
 
 
 def call(model: nn.Module, inputs: Any) -> Any:

@@ -81,8 +81,7 @@ class CastorAccelerator(Accelerator):
         return prepared
 
     def castor_boost(self, model: nn.Module, optimizers: list[torch.optim.Optimizer]) -> None:
-        own = {id(parameter) for parameter in model.parameters()}
-        of_model = [each for each in optimizers if own.intersection(map(id, parameters_of(each)))]
+        of_model = optimizers_of(model, optimizers)
         if len(of_model) > 1:
             raise Error(f"{len(of_model)} optimizers have parameters of one model; Castor trains it with one, of several groups", "usage")
         if not of_model and any(parameter.requires_grad for parameter in model.parameters()):
@@ -174,14 +173,18 @@ def boosting(accelerator: Accelerator, booster: Booster) -> CastorAccelerator:
 
 def check_its_optimizer(model: nn.Module, optimizers: Iterable[torch.optim.Optimizer]) -> None:
     """Of a boosted model: none of the others trains it."""
+    if not all(isinstance(optimizer, BoostedOptimizer) for optimizer in optimizers_of(model, optimizers)):
+        raise Error(
+            "the model was boosted with another optimizer, which goes on: prepare the model with that one, whose param_groups "
+            "take new rates, or train a copy of the model, copy.deepcopy(model), with a new one",
+            "usage",
+        )
+
+
+def optimizers_of(model: nn.Module, optimizers: Iterable[torch.optim.Optimizer]) -> list[torch.optim.Optimizer]:
+    """Those that have parameters of the model."""
     own = set(map(id, model.parameters()))
-    for optimizer in optimizers:
-        if not isinstance(optimizer, BoostedOptimizer) and own.intersection(map(id, parameters_of(optimizer))):
-            raise Error(
-                "the model was boosted with another optimizer, which goes on: prepare the model with that one, whose param_groups "
-                "take new rates, or train a copy of the model, copy.deepcopy(model), with a new one",
-                "usage",
-            )
+    return [optimizer for optimizer in optimizers if own.intersection(map(id, parameters_of(optimizer)))]
 
 
 def castor_folder(folder: str, number: int) -> Path:

@@ -17,7 +17,7 @@ from torch import nn
 from castor import _core
 from castor._errors import Error
 from castor._forks import OPTIMIZERS
-from castor._rules import ONE_MOMENT, from_torch, no_moments, python_names, to_torch, values_of
+from castor._rules import ONE_MOMENT, check_group, from_torch, no_moments, python_names, to_torch, values_of
 from castor._saved_states import saved_parts
 from castor._values import check_value, fits, is_number
 from castor.nn.optimizer._layouts import Layout, check, check_gradient, check_unchanged, layout_of
@@ -83,8 +83,7 @@ class StandaloneOptimizer(torch.optim.Optimizer):
             raise
 
     def check_values(self, group: dict) -> None:
-        with python_names(self.core_rule):
-            _core.check_rule(self.core_rule, values_of(self.core_rule, group, group.get("bias_correction", True)))
+        check_group(self.core_rule, group, group.get("bias_correction", True))
 
     def zero_grad(self, set_to_none: bool | None = None) -> None:
         super().zero_grad(self.set_grad_none if set_to_none is None else set_to_none)
