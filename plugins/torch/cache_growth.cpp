@@ -11,7 +11,6 @@ namespace {
 
 constexpr std::uint64_t kRoundBytes = 2 * kMiB;   ///< torch's, of large allocations
 constexpr std::uint64_t kProbeBytes = 64 * kMiB;  ///< more than the free part of two segments
-constexpr int kMostGrowths = 8;                   ///< that may not have helped, for one limit
 constexpr std::uint64_t kUnbounded = std::numeric_limits<std::uint64_t>::max() / 2;
 
 std::uint64_t round_down(std::uint64_t n_bytes, std::uint64_t unit_bytes) { return n_bytes / unit_bytes * unit_bytes; }
@@ -65,18 +64,20 @@ bool show_first_gap(GrowingCache& cache) {
   return std::none_of(left.begin(), left.end(), large) && held.add(kProbeBytes);
 }
 
-bool grow(GrowingCache& cache) {
+/// Leaves `spared_bytes` below the limit.
+bool grow(GrowingCache& cache, std::uint64_t spared_bytes) {
   const CacheFigures before = cache.figures();
   const std::uint64_t probe_bytes = kProbeBytes + kAllocatorSegmentBytes;
-  if (before.reserved_bytes + probe_bytes + kAllocatorSegmentBytes > before.allowed_bytes) return false;
+  if (before.reserved_bytes + probe_bytes + spared_bytes > before.allowed_bytes) return false;
   // A failure would be reported as torch's own, while the allocator's lock is held.
   if (cache.device_free_bytes() < before.allowed_bytes - before.reserved_bytes + kProbeBytes) return false;
   if (!show_first_gap(cache)) return true;
   const CacheLayout layout = cache.layout();
   const CacheFigures now = cache.figures();
-  if (now.reserved_bytes > now.allowed_bytes || layout.free_bytes.empty()) return true;
+  if (now.reserved_bytes + spared_bytes > now.allowed_bytes || layout.free_bytes.empty()) return true;
   const std::uint64_t largest_bytes = *std::max_element(layout.free_bytes.begin(), layout.free_bytes.end());
-  const std::uint64_t n_bytes = plan_growth(layout.stretches, now.allowed_bytes - now.reserved_bytes, largest_bytes);
+  const std::uint64_t left_bytes = now.allowed_bytes - now.reserved_bytes - spared_bytes;
+  const std::uint64_t n_bytes = plan_growth(layout.stretches, left_bytes, largest_bytes);
   if (n_bytes < 2 * kProbeBytes) return true;
   cache.allow(now.reserved_bytes + n_bytes);
   Held(cache).add(n_bytes);
@@ -106,23 +107,35 @@ std::uint64_t plan_growth(std::span<const MappedStretch> stretches, std::uint64_
   return asked_bytes;
 }
 
+/// As much as is allocated where the cache was given back, less what steps differ by.
+bool CacheGrowth::is_at_the_place(std::uint64_t allocated_bytes) const {
+  return retried_at_bytes_ && allocated_bytes >= *retried_at_bytes_ - *retried_at_bytes_ / 16;
+}
+
+void CacheGrowth::note_retry() {
+  if (has_grown_ && !is_at_the_place(last_miss_bytes_))
+    spared_bytes_ *= 2;  // what has grown left too little to others
+  else
+    retried_at_bytes_ = last_miss_bytes_;
+  has_grown_ = false;
+}
+
 bool CacheGrowth::should_grow(const CacheFigures& now) {
   if (now.allowed_bytes != allowed_bytes_) {
     *this = CacheGrowth();
     allowed_bytes_ = now.allowed_bytes;
     n_retries_ = now.n_retries;
   }
-  if (now.n_retries > n_retries_) retried_at_bytes_ = last_miss_bytes_;
+  if (now.n_retries > n_retries_) note_retry();
   n_retries_ = now.n_retries;
   last_miss_bytes_ = now.allocated_bytes;
-  return retried_at_bytes_ && now.allocated_bytes >= *retried_at_bytes_ - *retried_at_bytes_ / 16 &&
-         n_grown_ < kMostGrowths;
+  return is_at_the_place(now.allocated_bytes);
 }
 
 bool CacheGrowth::at_miss(GrowingCache& cache) {
-  if (!should_grow(cache.figures())) return false;
-  ++n_grown_;
-  return grow(cache);
+  if (!should_grow(cache.figures()) || !grow(cache, spared_bytes_)) return false;
+  has_grown_ = true;
+  return true;
 }
 
 }  // namespace castor

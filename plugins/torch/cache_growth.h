@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include <castor/memory/bytes.h>
+
 namespace castor {
 
 /// Memory that torch's allocator has mapped without a gap in the addresses of one stream.
@@ -58,8 +60,12 @@ std::uint64_t plan_growth(std::span<const MappedStretch> stretches, std::uint64_
 ///
 /// torch compares the limit with the size of the whole allocation, though an expandable segment maps only what its last
 /// free block lacks. Near the limit it gives back all of its cache instead: it waits for the GPU and maps the
-/// same memory again (44 ms for 4.6 GiB on an H200, in each step). That is seen once; at the next step's
-/// miss in the same place the free block is lengthened by the memory that the limit leaves.
+/// same memory again (44 ms for 4.6 GiB on an H200, in each step). That is seen once; from the next step on a free
+/// block is lengthened by the memory that the limit leaves, at each miss in the same place. Blocks that are let go a
+/// little earlier or later leave other holes, so that one step's growth need not serve all that follow.
+///
+/// Small blocks and other streams have memory of their own below the limit. Some is spared for them, twice as much each
+/// time that they found none.
 ///
 /// Threads: those of the allocator, one at a time.
 class CacheGrowth {
@@ -69,12 +75,15 @@ class CacheGrowth {
 
  private:
   bool should_grow(const CacheFigures& now);
+  void note_retry();
+  bool is_at_the_place(std::uint64_t allocated_bytes) const;
 
   std::uint64_t allowed_bytes_ = 0;  ///< what is known holds for this limit
   std::int64_t n_retries_ = 0;
   std::uint64_t last_miss_bytes_ = 0;              ///< allocated at the last miss
-  std::optional<std::uint64_t> retried_at_bytes_;  ///< allocated where the cache was given back
-  int n_grown_ = 0;
+  std::optional<std::uint64_t> retried_at_bytes_;  ///< allocated where the cache was given back: the place to grow at
+  bool has_grown_ = false;                         ///< since it was given back
+  std::uint64_t spared_bytes_ = 64 * kMiB;         ///< below the limit
 };
 
 }  // namespace castor

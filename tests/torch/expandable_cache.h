@@ -17,7 +17,7 @@
 namespace castor {
 
 /// A double of torch's CUDA allocator with expandable segments, for large blocks of one stream: addresses without
-/// memory. Takes the best fit, grows at the first addresses with room, compares its limit with the size of the whole
+/// memory. Small blocks are bytes of another pool, below the same limit. Takes the best fit, grows at the first addresses with room, compares its limit with the size of the whole
 /// allocation, and gives back its cache where that is exceeded, as c10/cuda/CUDACachingAllocator.cpp does (torch 2.11).
 class ExpandableCache final : public GrowingCache {
  public:
@@ -26,17 +26,9 @@ class ExpandableCache final : public GrowingCache {
   /// Null: out of memory.
   void* allocate(std::uint64_t n_bytes) override {
     auto block = best_fit(n_bytes);
-    if (block == blocks_.end() && growth_ != nullptr && !growing_) {
-      growing_ = true;
-      if (growth_->at_miss(*this)) block = best_fit(n_bytes);
-      growing_ = false;
-    }
+    if (block == blocks_.end() && missed()) block = best_fit(n_bytes);
     const std::uint64_t rounded_bytes = n_bytes < 10 * kMiB ? kSegmentBytes : round_up(n_bytes, 2 * kMiB);
-    if (block == blocks_.end() && now_.reserved_bytes + rounded_bytes > now_.allowed_bytes) {
-      ++now_.n_retries;
-      give_back();
-      if (now_.reserved_bytes + rounded_bytes > now_.allowed_bytes) return nullptr;
-    }
+    if (block == blocks_.end() && !make_room(rounded_bytes)) return nullptr;
     if (block == blocks_.end()) block = grown(rounded_bytes);
     if (block->second.n_bytes - n_bytes > kMiB) split(block, n_bytes);
     block->second.state = kTaken;
@@ -51,12 +43,33 @@ class ExpandableCache final : public GrowingCache {
     become(block, kFree);
   }
 
+  /// False: out of memory.
+  bool allocate_small(std::uint64_t n_bytes) {
+    if (small_bytes_ + n_bytes > small_reserved_bytes_) {
+      (void)missed();
+      const std::uint64_t lacking_bytes = round_up(small_bytes_ + n_bytes - small_reserved_bytes_, kSmallSegmentBytes);
+      if (!make_room(lacking_bytes)) return false;
+      reserve(lacking_bytes);
+      small_reserved_bytes_ += lacking_bytes;
+    }
+    small_bytes_ += n_bytes;
+    now_.allocated_bytes += n_bytes;
+    return true;
+  }
+
+  void deallocate_small(std::uint64_t n_bytes) {
+    small_bytes_ -= n_bytes;
+    now_.allocated_bytes -= n_bytes;
+  }
+
   void allow(std::uint64_t n_bytes) override { before_bytes_ = std::exchange(now_.allowed_bytes, n_bytes); }
   void restore_limit() override { now_.allowed_bytes = before_bytes_; }
   void set_device_free(std::uint64_t n_bytes) { device_free_bytes_ = n_bytes; }
 
   /// Of each free block the whole segments.
   void give_back() override {
+    const std::uint64_t small_needed_bytes = round_up(small_bytes_, kSmallSegmentBytes);
+    now_.reserved_bytes -= std::exchange(small_reserved_bytes_, small_needed_bytes) - small_needed_bytes;
     for (auto block = blocks_.begin(); block != blocks_.end(); ++block) {
       if (block->second.state != kFree) continue;
       const std::uint64_t begin = round_up(block->first, kSegmentBytes);
@@ -99,10 +112,33 @@ class ExpandableCache final : public GrowingCache {
   };
   using Blocks = std::map<std::uint64_t, Block>;
   static constexpr std::uint64_t kSegmentBytes = 20 * kMiB;
+  static constexpr std::uint64_t kSmallSegmentBytes = 2 * kMiB;
   static constexpr std::uint64_t kAddresses = 8192 * kSegmentBytes;
 
   static std::uint64_t round_up(std::uint64_t n_bytes, std::uint64_t unit) {
     return (n_bytes + unit - 1) / unit * unit;
+  }
+
+  /// True: the cache has changed.
+  bool missed() {
+    if (growth_ == nullptr || growing_) return false;
+    growing_ = true;
+    const bool changed = growth_->at_miss(*this);
+    growing_ = false;
+    return changed;
+  }
+
+  /// False: there is none below the limit.
+  bool make_room(std::uint64_t n_bytes) {
+    if (now_.reserved_bytes + n_bytes <= now_.allowed_bytes) return true;
+    ++now_.n_retries;
+    give_back();
+    return now_.reserved_bytes + n_bytes <= now_.allowed_bytes;
+  }
+
+  void reserve(std::uint64_t n_bytes) {
+    now_.reserved_bytes += n_bytes;
+    most_reserved_bytes_ = std::max(most_reserved_bytes_, now_.reserved_bytes);
   }
 
   /// With the unmapped addresses behind it.
@@ -168,15 +204,14 @@ class ExpandableCache final : public GrowingCache {
   Blocks::iterator map(Blocks::iterator block, std::uint64_t n_bytes) {
     const std::uint64_t mapped_bytes = round_up(n_bytes, kSegmentBytes);
     if (mapped_bytes < block->second.n_bytes) split(block, mapped_bytes);
-    now_.reserved_bytes += mapped_bytes;
-    most_reserved_bytes_ = std::max(most_reserved_bytes_, now_.reserved_bytes);
+    reserve(mapped_bytes);
     return become(block, kFree);
   }
 
   Blocks blocks_ = {{kSegmentBytes, {kAddresses, kUnmapped}}};
   CacheFigures now_;
   std::uint64_t before_bytes_ = 0, device_free_bytes_ = kAddresses;
-  std::uint64_t most_reserved_bytes_ = 0;
+  std::uint64_t most_reserved_bytes_ = 0, small_bytes_ = 0, small_reserved_bytes_ = 0;
   CacheGrowth* growth_ = nullptr;
   bool growing_ = false;
 };
