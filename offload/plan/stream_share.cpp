@@ -9,8 +9,8 @@ namespace castor {
 namespace {
 
 /// Time that the team loses while the states of one streamed parameter cross the bus, over its time to update one: the
-/// copies move 24 bytes where the team moves 28.
-constexpr double kLostToTheBus = kLostPerCopiedByte * 24 / 28;
+/// copies move 12 bytes each way where the team moves 28.
+constexpr double kLostToTheBus = (kLostPerByteUp + kLostPerByteDown) * 12 / 28;
 
 constexpr int kSharesTried = 64;
 constexpr double kLeastGain = 0.1;
@@ -62,8 +62,8 @@ UpdateLoad update_load(const AccessTrace& trace, const MomentSeconds& seconds, c
   load.h2d_s = part * links[kH2d];
   load.d2h_s = part * links[kD2h];
   load.streams_from_s = passes.measures_norm && !late ? passes.backward : 0;
-  load.stream_h2d_s = static_cast<double>(state_bytes) * costs.h2d * kCopySlowdown;
-  load.stream_d2h_s = static_cast<double>(state_bytes) * costs.d2h * kCopySlowdown;
+  load.stream_h2d_s = static_cast<double>(state_bytes) * costs.h2d * kCopyUpSlowdown;
+  load.stream_d2h_s = static_cast<double>(state_bytes) * costs.d2h;
   return load;
 }
 

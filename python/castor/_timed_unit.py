@@ -27,8 +27,8 @@ from castor._units import Unit
 WAY_OUT = "leave out timed, and state machine= where rates differ"
 MOST_S = 0.5  # of a unit's passes, alone and beside updates
 UNITS_IN_A_ROW = 4
-MOST_RATE_S = 0.2
-MOST_RUNS = 20
+MOST_UPDATES_S = 0.5  # alone
+MOST_COPIES_S = 0.1
 UPDATED = 2**26  # elements, more than caches hold
 ADAMW = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.01}
 BYTES_OF_UPDATE = 28  # of an element: fp32 weight and both moments read and written, the gradient read
@@ -173,12 +173,12 @@ def run_once(unit: Callable, args: tuple, kwargs: dict[str, Any], learning: Sequ
         tensor.grad = None
 
 
-def median_s(run: Callable[[], Any], device: torch.device, most_s: float = MOST_RATE_S) -> float:
+def median_s(run: Callable[[], Any], device: torch.device, most_s: float) -> float:
     """Each run is waited for, after one that is not counted."""
     run()
     found: list[float] = []
     begin = time.perf_counter()
-    while len(found) < MOST_RUNS and (len(found) < 2 or time.perf_counter() - begin < most_s):
+    while len(found) < 2 or time.perf_counter() - begin < most_s:
         wait(device)
         start = time.perf_counter()
         run()
@@ -204,14 +204,21 @@ def wait(device: torch.device) -> None:
 
 
 class Updates:
-    """Of a parameter on the host, by threads of their own, which leave the first CPUs to others."""
+    """Of a parameter on the host, by threads of their own, which leave the first CPUs to others. `seconds`: of each."""
 
     def __init__(self, n_threads: int, n_spared_cpus: int):
         self.states = _core.TensorOptimizer([(torch.float32, UPDATED)], True, [], 0.0, n_threads, n_spared_cpus)
         self.update = 0, torch.zeros(UPDATED), torch.zeros(UPDATED), "adamw", ADAMW, True
+        self.seconds: list[float] = []
 
     def step(self) -> None:
+        start = time.perf_counter()
         self.states.step([self.update], 1.0)
+        self.seconds.append(time.perf_counter() - start)
+
+    def bytes_per_s(self) -> float:
+        """On average of all updates but the first, which finds its memory new: other programs on the host slow some of them."""
+        return BYTES_OF_UPDATE * UPDATED / statistics.mean(self.seconds[1:])
 
 
 @contextmanager
@@ -233,13 +240,14 @@ def repeated(run: Callable[[], Any]) -> Iterator[None]:
 
 
 def rates_of(device: torch.device, updates: Updates) -> dict[str, float]:
-    """As castor.estimate's machine takes them: of copies to and from the device, and of updates on the host and on the device,
-    which are as fast as its memory."""
-    of_host = BYTES_OF_UPDATE * UPDATED / median_s(updates.step, torch.device("cpu"))
+    """As castor.estimate's machine takes them: of copies to and from the device, and of updates on the host, those beside a unit
+    included, and on the device, which are as fast as its memory."""
+    median_s(updates.step, torch.device("cpu"), MOST_UPDATES_S)
+    of_host = updates.bytes_per_s()
     if device.type == "cpu":
         return {"host_update_bytes_per_s": of_host, "device_update_bytes_per_s": of_host, **_core.link_rates(None)}
     source = torch.zeros(UPDATED, device=device)
     target = torch.zeros_like(source)
-    of_device = 2 * source.nbytes / median_s(lambda: target.copy_(source), device)
+    of_device = 2 * source.nbytes / median_s(lambda: target.copy_(source), device, MOST_COPIES_S)
     number = torch.cuda.current_device() if device.index is None else device.index
     return {"host_update_bytes_per_s": of_host, "device_update_bytes_per_s": of_device, **_core.link_rates(number)}

@@ -136,7 +136,7 @@ TEST(Forecast, NvmeHoldsTheStatesThatTheOptionsKeepThere) {
   constexpr std::uint64_t kStateBytes = 4 * 10 * kLayerNumel;
   const auto& moved = found.step.moved;
   EXPECT_GE(moved.nvme_read, kStateBytes - 128 * kMiB) << "the host keeps at most its budget";
-  EXPECT_LE(moved.nvme_read, kStateBytes);
+  EXPECT_LE(moved.nvme_read, kStateBytes + 4 * 10 * 512) << "each state once, in parts that are padded";
   EXPECT_GT(moved.nvme_write, 0u);
   EXPECT_GE(found.peak_bytes[index(Tier::nvme)], kStateBytes);
   EXPECT_LE(found.peak_bytes[index(Tier::host)], 128 * kMiB);
@@ -186,15 +186,15 @@ TEST(VirtualRig, CopiesAndUpdatesSlowOneAnotherDownAsFarAsTheyRanBesideOneAnothe
   EXPECT_NEAR(update_s(), 1, 1e-6);
   EXPECT_NEAR(copy_s(*up), 1, 1e-6);
   end_step(2, 1, 500'000'000, 1'500'000'000);  // half of the copies ran beside the update
-  EXPECT_NEAR(update_s(), 1 + 0.7 * 2 / 2, 1e-6);
+  EXPECT_NEAR(update_s(), 1 + (0.5 * 0.5 + 0.9 * 1.5) / 2, 1e-6);
   const double half_slowed_s = 1 / (0.5 + 0.5 / 1.45);  // a second of copying: half of the time at 1 / 1.45 of the rate
   EXPECT_NEAR(copy_s(*up), half_slowed_s, 1e-6);
-  EXPECT_NEAR(copy_s(*down), half_slowed_s, 1e-6);
+  EXPECT_NEAR(copy_s(*down), 1, 1e-6) << "updates do not slow what is copied down";
   end_step(1.7, 1.7, 0, 0);
   EXPECT_NEAR(update_s(), 1, 1e-6) << "no copies";
-  EXPECT_NEAR(copy_s(*down), 1.45, 1e-6);
+  EXPECT_NEAR(copy_s(*up), 1.45, 1e-6);
   end_step(0.5, 1, 1'000'000'000, 0);
-  EXPECT_NEAR(update_s(), 1.7, 1e-6) << "no more than all copies";
+  EXPECT_NEAR(update_s(), 1.5, 1e-6) << "no more than all copies";
   end_step(1, 0, 1'000'000'000, 0);
   EXPECT_NEAR(update_s(), 1, 1e-6) << "not beside them";
   EXPECT_NEAR(copy_s(*up), 1, 1e-6) << "not beside them";

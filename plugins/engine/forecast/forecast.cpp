@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <castor/engine/engine.h>
 
@@ -16,8 +17,10 @@ namespace {
 
 /// Steps after which a training that tries shares of streams has chosen, at the latest.
 constexpr int kMostSteps = 60;
-/// Steps with the final settings: the first is not typical.
-constexpr int kLastSteps = 3;
+/// Steps with the final settings, in which plans and what copies and updates cost one another come to agree.
+constexpr int kSettlingSteps = 8;
+/// Steps after these, of which the forecast is the mean: several kinds of step can follow one another in turn.
+constexpr int kLastSteps = 12;
 
 /// The options as far as they concern a machine that is not there.
 EngineOptions virtual_options(EngineOptions options) {
@@ -30,6 +33,28 @@ EngineOptions virtual_options(EngineOptions options) {
 bool streamed(const StatePlacement& placement, PayloadId chunk) { return placement.streamed[chunk]; }
 bool on_device(const StatePlacement& placement, PayloadId chunk) { return placement.states[chunk] == Tier::device; }
 bool speculative(const StatePlacement& placement, PayloadId chunk) { return placement.speculative[chunk]; }
+
+struct VirtualStep {
+  StepEstimate step;
+  double update_s = 0;  ///< all updates together
+};
+
+VirtualStep mean_of(const std::vector<VirtualStep>& steps) {
+  VirtualStep mean;
+  const auto add = [n = static_cast<double>(steps.size())](double& to, double value) { to += value / n; };
+  LinkBytes moved;
+  for (const VirtualStep& of : steps) {
+    add(mean.step.step_s, of.step.step_s);
+    add(mean.step.compute_s, of.step.compute_s);
+    add(mean.step.beside_s, of.step.beside_s);
+    add(mean.step.wait_s, of.step.wait_s);
+    add(mean.update_s, of.update_s);
+    moved += of.step.moved;
+  }
+  mean.step.moved = {moved.h2d / steps.size(), moved.d2h / steps.size(), moved.nvme_read / steps.size(),
+                     moved.nvme_write / steps.size()};
+  return mean;
+}
 
 /// An engine with its model, on a machine of virtual time.
 class VirtualTraining {
@@ -59,8 +84,7 @@ class VirtualTraining {
   std::unique_ptr<Engine> engine_;
   bool needs_norm_ = false;  ///< updates wait for it, unless they are speculative
   castor_stats stats_ = {};
-  StepEstimate last_;
-  double update_s_ = 0;  ///< of the last step
+  std::vector<VirtualStep> steps_;
 };
 
 Result<void> VirtualTraining::train(const castor_step_args& args) {
@@ -68,6 +92,8 @@ Result<void> VirtualTraining::train(const castor_step_args& args) {
   CASTOR_ASSIGN(engine_, Engine::make(model_, options_, rig_.parts(!options_.nvme_folders.empty())));
   CASTOR_TRY(engine_->attach());
   for (int i = 0; i < kMostSteps && !engine_->tuned(); ++i) CASTOR_TRY(run_step(args));
+  for (int i = 0; i < kSettlingSteps; ++i) CASTOR_TRY(run_step(args));
+  steps_.clear();
   for (int i = 0; i < kLastSteps; ++i) CASTOR_TRY(run_step(args));
   return {};
 }
@@ -78,15 +104,15 @@ Result<void> VirtualTraining::run_step(const castor_step_args& args) {
   CASTOR_TRY(model_.run(*engine_, args));
   rig_.join();
   CASTOR_ASSIGN(stats_, engine_->stats());
-  last_ = {};
-  last_.step_s = rig_.now_s() - start_s;
+  StepEstimate step;
+  step.step_s = rig_.now_s() - start_s;
   const double on_host_s = rig_.team_s() - team_s;
-  last_.beside_s = options_.overlap_updates ? on_host_s : 0;
-  last_.compute_s = rig_.busy_s() - busy_s + on_host_s - last_.beside_s;
-  last_.wait_s = std::max(0.0, last_.step_s - last_.compute_s);
-  last_.moved = rooms().chunks->moved() - moved_before;
-  update_s_ = rig_.updates_s() - updates_s;
-  rig_.end_step(last_);
+  step.beside_s = options_.overlap_updates ? on_host_s : 0;
+  step.compute_s = rig_.busy_s() - busy_s + on_host_s - step.beside_s;
+  step.wait_s = std::max(0.0, step.step_s - step.compute_s);
+  step.moved = rooms().chunks->moved() - moved_before;
+  rig_.end_step(step);
+  steps_.push_back({step, rig_.updates_s() - updates_s});
   return {};
 }
 
@@ -117,9 +143,10 @@ Forecast VirtualTraining::outcome() const {
   made.non_model_bytes = rooms().measures() ? rooms().watch.non_model_peak_bytes() : step_.peak_bytes();
   std::copy_n(stats_.peak_bytes, kNTiers, made.peak_bytes.begin());
   made.peak_bytes[index(Tier::device)] = device_peak_bytes(made.non_model_bytes);
-  made.step = last_;
-  made.step.find_bound(machine_.links, last_.compute_s);
-  made.update_s = update_s_;
+  const VirtualStep mean = mean_of(steps_);
+  made.step = mean.step;
+  made.step.find_bound(machine_.links, mean.step.compute_s);
+  made.update_s = mean.update_s;
   if (const StepPlan* const plan = rooms().scheduler->plan()) {
     made.planned_link_s = plan->plan.link_seconds;
     made.link_bound_s = plan->plan.bound_seconds;

@@ -168,12 +168,12 @@ Machine VirtualRig::parts(bool nvme) {
 void VirtualRig::end_step(const StepEstimate& step) {
   if (machine_.kind != DeviceKind::cuda) return;
   const double beside = std::min(1.0, step.beside_s / step.step_s);  // of the step, and so of its copies and operations
-  const double lost_bytes = kLostPerCopiedByte * beside * static_cast<double>(step.moved.h2d + step.moved.d2h);
+  const double lost_bytes = beside * (kLostPerByteUp * static_cast<double>(step.moved.h2d) +
+                                      kLostPerByteDown * static_cast<double>(step.moved.d2h));
   const double updated_bytes = step.beside_s / update_slowdown_ * machine_.host_update_bytes_per_s;
   update_slowdown_ = updated_bytes > 0 ? 1 + lost_bytes / updated_bytes : 1;
   compute_slowdown_ = slowdown(beside, machine_.compute_slowdown);
-  up_.set_cost(machine_.links.h2d * slowdown(beside, kCopySlowdown));
-  down_.set_cost(machine_.links.d2h * slowdown(beside, kCopySlowdown));
+  up_.set_cost(machine_.links.h2d * slowdown(beside, kCopyUpSlowdown));
 }
 
 }  // namespace castor

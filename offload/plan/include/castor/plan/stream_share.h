@@ -27,13 +27,12 @@ struct UpdateLoad {
 UpdateLoad update_load(const AccessTrace& trace, const MomentSeconds& seconds, const StepEstimate& estimate,
                        const LinkCosts& costs, std::uint64_t state_bytes);
 
-// Host and bus share the host's memory: means of what copies both ways and updates cost one another beside two H200
-// (docs/planning.md).
+// Host and bus share the host's memory: what copies and updates cost one another beside three H200s (docs/planning.md).
 
-/// Bytes of its own that the team loses for a byte that crosses the bus.
-inline constexpr double kLostPerCopiedByte = 0.7;
-/// Time of a copy beside updates on the host, over its time alone.
-inline constexpr double kCopySlowdown = 1.45;
+/// Bytes of its own that the team loses for a byte that is copied from the host's memory, or to it.
+inline constexpr double kLostPerByteUp = 0.5, kLostPerByteDown = 0.9;
+/// Time of a copy from the host's memory beside updates on the host, over its time alone. One to it takes no longer.
+inline constexpr double kCopyUpSlowdown = 1.45;
 
 /// The share of the states to stream with which the slowest of team, links and other work ends first; 0 where that
 /// saves less than a tenth of its time. A byte on the bus slows the team down, because both share the host's memory.

@@ -35,7 +35,7 @@ struct Forecast {
   std::uint64_t speculation_bytes = 0;              ///< of the host, that these take
   std::uint64_t non_model_bytes = 0;                ///< of the device, beside chunks, at the most
   std::array<std::uint64_t, kNTiers> peak_bytes{};  ///< of the whole run, its first step included
-  StepEstimate step;                                ///< the last step
+  StepEstimate step;                                ///< on average of the last ones
   double planned_link_s = 0;    ///< the moves of the plan in force, as if links worked one after the other
   double link_bound_s = 0;      ///< the least that moves take in any plan
   double room_aside_times = 0;  ///< StepPlan::times
