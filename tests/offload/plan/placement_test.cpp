@@ -340,5 +340,18 @@ TEST(PlanPlacement, SpeculatesAllOverTheModelAsFarAsTheHostHasRoomForTheNewState
   EXPECT_FALSE(plan_placement(request).value().speculative[PayloadId{3}]);
 }
 
+TEST(PlanPlacement, SpeculationLeavesRoomOnTheHostToStatesThatAreAtHomeOnTheDevice) {
+  auto request = four_chunks();
+  request.device_budget_bytes = 8'000'000 + 14'000'000;  // all weights, and the first chunk's states and gradients
+  request.speculation_bytes = Budget::kUnlimited;
+  const StatePlacement roomy = plan_placement(request).value();
+  ASSERT_EQ(roomy.states, (Homes{kDevice, kHost, kHost, kHost}));
+  EXPECT_EQ(roomy.speculative, (Speculative{false, true, true, true}));
+  request.host_budget_bytes = roomy.host_bytes + 8'000'000 + 12'000'000 + 3 * 14'000'000;
+  EXPECT_EQ(plan_placement(request).value().speculative, (Speculative{false, true, true, true}));
+  request.host_budget_bytes -= 1;
+  EXPECT_EQ(plan_placement(request).value().speculation_bytes, 2 * 14'000'000u);
+}
+
 }  // namespace
 }  // namespace castor
