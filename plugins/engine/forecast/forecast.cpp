@@ -22,6 +22,9 @@ constexpr int kSettlingSteps = 8;
 /// Steps after these, of which the forecast is the mean: several kinds of step can follow one another in turn.
 constexpr int kLastSteps = 12;
 
+/// Differences of virtual times that rounding can make.
+constexpr double kRoundingS = 1e-9;
+
 /// The options as far as they concern a machine that is not there.
 EngineOptions virtual_options(EngineOptions options) {
   options.durability = Durability::scratch;
@@ -109,7 +112,8 @@ Result<void> VirtualTraining::run_step(const castor_step_args& args) {
   const double on_host_s = rig_.team_s() - team_s;
   step.beside_s = options_.overlap_updates ? on_host_s : 0;
   step.compute_s = rig_.busy_s() - busy_s + on_host_s - step.beside_s;
-  step.wait_s = std::max(0.0, step.step_s - step.compute_s);
+  const double wait_s = step.step_s - step.compute_s;
+  step.wait_s = wait_s > kRoundingS ? wait_s : 0;
   step.moved = rooms().chunks->moved() - moved_before;
   rig_.end_step(step);
   steps_.push_back({step, rig_.updates_s() - updates_s});
