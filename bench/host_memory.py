@@ -9,16 +9,17 @@ of these updates, alone and beside the copies. Both ways: of the slower one. Med
 """
 
 import argparse
+import functools
 import statistics
-import time
-from collections.abc import Callable
 
 import torch
 
 from castor import _core
-from castor._timed_unit import BYTES_OF_UPDATE, UPDATED, Updates, repeated
+from castor._timed_unit import BYTES_OF_UPDATE, UPDATED, Updates, median_s, repeated
 
 N_BYTES = 64 << 20
+MOST_S = 0.5  # of each figure in a turn
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
 WAYS = {"up": (True, False), "down": (False, True), "both": (True, True)}
 
 
@@ -29,7 +30,7 @@ class Copies:
         self.streams = [torch.cuda.Stream() for _ in range(2)]
 
     def run(self, up: bool, down: bool) -> None:
-        """Four each way."""
+        """Four each way, to their end."""
         for _ in range(4):
             with torch.cuda.stream(self.streams[0]):
                 if up:
@@ -40,26 +41,17 @@ class Copies:
         torch.cuda.synchronize()
 
 
-def per_second(run: Callable[[], None], seconds: float = 0.5) -> float:
-    run()
-    n, begin = 0, time.perf_counter()
-    while time.perf_counter() - begin < seconds:
-        run()
-        n += 1
-    return n / (time.perf_counter() - begin)
-
-
 def turn(copies: Copies, updates: Updates) -> dict[str, tuple[float, ...]]:
     found = {}
+    copied_gb, updated_gb = 4 * N_BYTES / 1e9, BYTES_OF_UPDATE * UPDATED / 1e9
     for name, way in WAYS.items():
-        updates_alone = per_second(updates.step)
-        alone = per_second(lambda way=way: copies.run(*way))
+        copy = functools.partial(copies.run, *way)
+        update_s, copy_s = median_s(updates.step, CPU, MOST_S), median_s(copy, GPU, MOST_S)
         n_before = len(updates.seconds)
         with repeated(updates.step):
-            beside = per_second(lambda way=way: copies.run(*way))
-        updates_beside = 1 / statistics.mean(updates.seconds[n_before:])
-        n_copied, n_updated = 4 * N_BYTES / 1e9, BYTES_OF_UPDATE * UPDATED / 1e9
-        found[name] = updates_alone * n_updated, updates_beside * n_updated, alone * n_copied, beside * n_copied
+            copy_beside_s = median_s(copy, GPU, MOST_S)
+        update_beside_s = statistics.median(updates.seconds[n_before:])
+        found[name] = updated_gb / update_s, updated_gb / update_beside_s, copied_gb / copy_s, copied_gb / copy_beside_s
     return found
 
 

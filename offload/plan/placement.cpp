@@ -200,13 +200,17 @@ std::uint64_t weights_bytes_on_device(const PlacementRequest& request, const Sta
   return std::min(room_bytes, payload_bytes_on_device(request, plan));
 }
 
+std::uint64_t state_bytes_at_home(const PlacementRequest& request, const StatePlacement& plan, Tier tier) {
+  std::uint64_t n_bytes = 0;
+  for (const PayloadId id : request.chunks.ids())
+    if (plan.states[id] == tier) n_bytes += request.chunks[id].state_bytes;
+  return n_bytes;
+}
+
 /// What has no room on the host has it on NVMe.
 Result<void> check_nvme(const PlacementRequest& request, const StatePlacement& plan) {
-  std::uint64_t at_home_bytes = 0;
-  for (const PayloadId id : request.chunks.ids())
-    if (plan.states[id] == Tier::nvme) at_home_bytes += request.chunks[id].state_bytes;
-  const std::uint64_t least_bytes =
-      std::max(at_home_bytes, saturating_sub(plan.below_bytes, request.host_budget_bytes));
+  const std::uint64_t least_bytes = std::max(state_bytes_at_home(request, plan, Tier::nvme),
+                                             saturating_sub(plan.below_bytes, request.host_budget_bytes));
   if (least_bytes <= request.nvme_budget_bytes) return {};
   return does_not_fit({Tier::nvme, plan.below_bytes, request.nvme_budget_bytes},
                       "nvme tier: what the other tiers cannot hold takes " + format_bytes(least_bytes) +
@@ -251,25 +255,17 @@ std::uint64_t speculation_bytes(const PlacementRequest& request, const StatePlac
   return on_host && may_speculate(request, id) && chunk.state_bytes > 0 ? chunk.state_bytes + chunk.payload_bytes : 0;
 }
 
-/// Bytes of the states that are at home on the device.
-std::uint64_t state_bytes_on_device(const PlacementRequest& request, const StatePlacement& plan) {
-  std::uint64_t n_bytes = 0;
-  for (const PayloadId id : request.chunks.ids())
-    if (plan.states[id] == Tier::device) n_bytes += request.chunks[id].state_bytes;
-  return n_bytes;
-}
-
 /// Chooses speculative chunks as far as the host has room beside all other uses, the weights that are being updated
 /// included, and states that an iteration without a plan evicts to it: an update that found room in some iterations
-/// alone would make each differ from the one before, so that none is planned. They are spread evenly over the model, so that updates run all through backward, and the next forward pass
-/// does not meet all the other chunks at once.
+/// alone would make each differ from the one before, so that no plan lasts. They are spread evenly over the model, so
+/// that updates run all through backward, and the next forward pass does not meet all the other chunks at once.
 void leave_room_to_speculate(const PlacementRequest& request, StatePlacement& plan) {
   plan.speculative.assign(request.chunks.size(), false);
   double wanted_bytes = 0;
   for (const PayloadId id : request.chunks.ids())
     wanted_bytes += static_cast<double>(speculation_bytes(request, plan, id));
   const std::uint64_t others_bytes =
-      plan.host_bytes + weights_bytes_on_device(request, plan) + state_bytes_on_device(request, plan);
+      plan.host_bytes + weights_bytes_on_device(request, plan) + state_bytes_at_home(request, plan, Tier::device);
   const auto room_bytes =
       static_cast<double>(std::min(request.speculation_bytes, saturating_sub(request.host_budget_bytes, others_bytes)));
   EvenShare taken(std::min(1.0, room_bytes / std::max(1.0, wanted_bytes)));

@@ -19,8 +19,8 @@ namespace {
 constexpr std::uint64_t kSegment = 20 * kMiB;
 
 /// A training step of a language model with a large vocabulary: the blocks of more than 1 MiB that torch 2.11 was seen to
-/// take for Qwen2.5-1.5B (28 blocks, 4 samples of 2048 tokens, recompute, blocks compiled). Gradients are let go with their
-/// block, or, by chance, up to `most_late` - 1 blocks later.
+/// take for Qwen2.5-1.5B (28 blocks, 4 samples of 2048 tokens, recompute, blocks compiled). Gradients are let go with
+/// their block, or, by chance, up to `most_late` - 1 blocks later.
 class LossHead {
  public:
   explicit LossHead(ExpandableCache& cache, int most_late = 1, std::uint64_t seed = 0)
@@ -146,7 +146,7 @@ TEST(CacheGrowth, FindsBlocksInLongTrainingsWhoseGradientsAreLetGoNowAndThen) {
   EXPECT_LE(n_retries, 40);
 }
 
-/// Such blocks are cached with the large ones' memory until the first give-back; then growth leaves them what it spares.
+/// They have segments of their own, for which growth leaves what it spares.
 TEST(CacheGrowth, SmallBlocksFindMemoryBesideIt) {
   for (const std::uint64_t n_mib : {20, 60, 100}) {
     SCOPED_TRACE(std::to_string(n_mib) + " MiB of small blocks");

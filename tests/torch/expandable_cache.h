@@ -17,8 +17,9 @@
 namespace castor {
 
 /// A double of torch's CUDA allocator with expandable segments, for large blocks of one stream: addresses without
-/// memory. Small blocks are bytes of another pool, below the same limit. Takes the best fit, grows at the first addresses with room, compares its limit with the size of the whole
-/// allocation, and gives back its cache where that is exceeded, as c10/cuda/CUDACachingAllocator.cpp does (torch 2.11).
+/// memory. Small blocks are bytes of another pool, below the same limit. Takes the best fit, grows at the first
+/// addresses with room, compares its limit with the size of the whole allocation, and gives back its cache where that
+/// is exceeded, as c10/cuda/CUDACachingAllocator.cpp does (torch 2.11).
 class ExpandableCache final : public GrowingCache {
  public:
   explicit ExpandableCache(std::uint64_t allowed_bytes) { now_.allowed_bytes = allowed_bytes; }
