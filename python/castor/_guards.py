@@ -117,6 +117,8 @@ def by_storage(names: dict[nn.Parameter, str]) -> dict[int, list[tuple[int, int,
 def span_of(tensor: torch.Tensor) -> tuple[int, int]:
     """The first byte of its storage that it has, and the first after it. Requires: lies_in_memory."""
     begin = tensor.storage_offset() * tensor.itemsize
+    if tensor.is_contiguous():
+        return begin, begin + tensor.nbytes
     n_between = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
     return begin, begin + (n_between + 1) * tensor.itemsize
 

@@ -25,7 +25,7 @@ from castor._hooks import in_backward
 from castor._units import Unit
 
 WAY_OUT = "leave out timed, and state machine= where rates differ"
-MOST_S = 0.5  # of a unit's passes, alone and beside updates
+MOST_S = 1.0  # of a unit's passes, alone and beside updates in turns
 UNITS_IN_A_ROW = 4
 MOST_UPDATES_S = 0.5  # alone
 MOST_COPIES_S = 0.1
@@ -113,12 +113,11 @@ class TimedUnits:
         self.seen.clear()
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             run = passes_of(seen, device)
-            alone_s = unit_s(run, device)
-            rates = {"flops_per_s": flops_of_units[seen.number] / seen.n_calls / alone_s}
-            if device.type != "cpu":
-                with repeated(updates.step):
-                    rates["compute_slowdown"] = max(1.0, unit_s(run, device) / alone_s)
-        return seen.name, rates
+            flops = flops_of_units[seen.number] / seen.n_calls
+            if device.type == "cpu":
+                return seen.name, {"flops_per_s": flops / median_s(run, device, MOST_S)}
+            alone_s, slowdown = in_turns(run, device, updates)
+            return seen.name, {"flops_per_s": flops / alone_s, "compute_slowdown": slowdown}
 
 
 def without_cache(value: Any) -> Any:
@@ -142,15 +141,28 @@ def passes_of(seen: Seen, device: torch.device) -> Callable[[], None]:
     return lambda: run_once(call, args, kwargs, learning)
 
 
-def unit_s(run: Callable[[], None], device: torch.device) -> float:
-    """As in a model, the thread runs ahead of a GPU: it queues one unit while another computes."""
-    n_in_a_row = 1 if device.type == "cpu" else UNITS_IN_A_ROW
+def in_turns(run: Callable[[], None], device: torch.device, updates: Updates) -> tuple[float, float]:
+    """The time of a run alone, and how many times as long it takes beside updates: in turns, because a GPU that has worked for a
+    while is slower. As in a model, the thread runs ahead of it: it queues one unit while another computes.
+    """
 
-    def run_in_a_row() -> None:
-        for _ in range(n_in_a_row):
+    def units_s() -> float:
+        wait(device)
+        start = time.perf_counter()
+        for _ in range(UNITS_IN_A_ROW):
             run()
+        wait(device)
+        return (time.perf_counter() - start) / UNITS_IN_A_ROW
 
-    return median_s(run_in_a_row, device, MOST_S) / n_in_a_row
+    units_s()
+    alone: list[float] = []
+    slower: list[float] = []
+    begin = time.perf_counter()
+    while len(alone) < 2 or time.perf_counter() - begin < MOST_S:
+        alone.append(units_s())
+        with repeated(updates.step):
+            slower.append(units_s() / alone[-1])
+    return statistics.median(alone), max(1.0, statistics.median(slower))
 
 
 def fill(tensor: torch.Tensor) -> None:

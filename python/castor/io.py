@@ -183,8 +183,8 @@ class DiskOffloader:
             self._check(tensor)
         self._writes.end_of(tensors)
         self._reads.end_of(tensors)
-        for tensor in tensors:
-            key = key_of(tensor)
+        keys = [key_of(tensor) for tensor in tensors]
+        for key, tensor in zip(keys, tensors):
             stored = self._stored.get(key)
             if tensor.untyped_storage().nbytes() == 0 and self._emptied_by.get(key[0], key) != key:
                 raise Error("all of the tensor's storage is on the drive; read the tensor that was written as a whole first", "usage")
@@ -192,8 +192,8 @@ class DiskOffloader:
                 sizes = tuple(tensor.shape)
                 raise Error(f"a tensor of sizes {sizes} is not on the drive; it was never written, or read since", "usage")
         moves = self._reads.begin(tensors)
-        for tensor in tensors:
-            self._read(tensor, moves)
+        for key, tensor in zip(keys, tensors):
+            self._read(key, tensor, moves)
         moves.after.extend([callback] if callback else [])
 
     @one_at_a_time
@@ -237,16 +237,17 @@ class DiskOffloader:
             self._unswept_bytes += tensor.nbytes
         stored.storage_bytes, stored.is_away = storage.nbytes(), True
         if tensor.numel():
-            moves.transfers.append(self._store.put(stored.number, region(tensor) if is_dense(tensor) else bytes_of(tensor)))
-            if is_dense(tensor) and tensor.nbytes == storage.nbytes() and storage.resizable() and not storage.is_shared():
+            dense = is_dense(tensor)
+            moves.transfers.append(self._store.put(stored.number, region(tensor) if dense else bytes_of(tensor)))
+            if dense and tensor.nbytes == storage.nbytes() and storage.resizable() and not storage.is_shared():
                 moves.after.append(lambda: self._empty(tensor, key))
 
-    def _read(self, tensor: torch.Tensor, moves: Moves) -> None:
-        stored = self._stored[key_of(tensor)]
+    def _read(self, key: Key, tensor: torch.Tensor, moves: Moves) -> None:
+        stored = self._stored[key]
         stored.is_away = False
         if tensor.untyped_storage().nbytes() == 0 and stored.storage_bytes:
             self._store.give_memory(tensor, stored.storage_bytes)
-            self._emptied_by.pop(storage_of(tensor), None)
+            self._emptied_by.pop(key[0], None)
         tensor = once(tensor)
         if tensor.numel() and is_dense(tensor):
             moves.transfers.append(self._store.get(stored.number, region(tensor)))

@@ -26,7 +26,7 @@ import models
 from boost_cases import TiedModel, loss_of
 from castor._estimate import size_of
 from castor._estimate_command import main
-from castor._timed_unit import repeated
+from castor._timed_unit import in_turns, repeated
 from castor.booster import Booster
 from castor.booster.plugin import GeminiPlugin
 from castor.lazy import LazyInitContext
@@ -230,6 +230,25 @@ class Estimates(unittest.TestCase):
             self.assertEqual(len(seen), n)
         with self.assertRaises(ZeroDivisionError), repeated(lambda: 1 / 0):
             pass
+
+    def test_a_unit_is_timed_alone_and_beside_updates(self):
+        """Here a unit takes 5 ms, and 10 while anything is updated; half a second passes in all."""
+
+        class Updates:
+            now = False
+
+            def step(self):
+                self.now = True
+                time.sleep(0.02)
+                self.now = False
+
+        updates = Updates()
+        with mock.patch("castor._timed_unit.MOST_S", 0.5):
+            alone_s, slowdown = in_turns(lambda: time.sleep(0.01 if updates.now else 0.005), torch.device("cpu"), updates)
+        self.assertGreaterEqual(alone_s, 0.005)
+        self.assertLess(alone_s, 0.015, "one unit, not all of a row")
+        self.assertGreater(slowdown, 1.3)
+        self.assertLess(slowdown, 2.5)
 
     def test_what_cannot_be_timed_is_said(self):
         with META:

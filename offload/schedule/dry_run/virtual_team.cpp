@@ -98,6 +98,13 @@ Event VirtualTeam::add(std::uint64_t urgency, std::span<const Event> after, doub
   return Event(std::make_shared<EndOfJob>(world_, job));
 }
 
+double VirtualTeam::busy_until_s() const {
+  world_->work(world_->clock.now_s(), nullptr);
+  double until_s = std::max(world_->now_s, world_->clock.now_s());
+  for (const auto& job : world_->jobs) until_s += job->left_s;
+  return until_s;
+}
+
 std::unique_ptr<StreamTime> VirtualTeam::time() { return std::make_unique<VirtualTime>(added_s_); }
 
 }  // namespace castor

@@ -58,6 +58,17 @@ class VirtualRig::LinkStream : public Stream {
   VirtualStream& stream_;
 };
 
+/// One way of the bus.
+template <Event (VirtualBus::*copied)(std::uint64_t)>
+class VirtualRig::BusStream final : public LinkStream {
+ public:
+  BusStream(VirtualBus& bus, VirtualStream& way) : LinkStream(way), bus_(bus) {}
+  Event copy(void*, const void*, std::uint64_t n_bytes) override { return (bus_.*copied)(n_bytes); }
+
+ private:
+  VirtualBus& bus_;
+};
+
 /// The stream that the model and the updates on the device run on.
 class VirtualRig::ComputeStream final : public LinkStream {
  public:
@@ -81,7 +92,10 @@ class VirtualRig::Gpu final : public Device {
   KernelPlace kernels() const override { return KernelPlace::nowhere; }
   std::string description() const override { return "virtual"; }
   Result<std::unique_ptr<Stream>> make_stream() override {
-    return std::unique_ptr<Stream>(std::make_unique<LinkStream>(n_streams_++ == 0 ? rig_.up_ : rig_.down_));
+    VirtualBus& bus = rig_.bus_;
+    if (n_streams_++ == 0)
+      return std::unique_ptr<Stream>(std::make_unique<BusStream<&VirtualBus::copy_up>>(bus, bus.up()));
+    return std::unique_ptr<Stream>(std::make_unique<BusStream<&VirtualBus::copy_down>>(bus, bus.down()));
   }
   std::unique_ptr<Stream> wrap_compute_stream(void*) override { return std::make_unique<ComputeStream>(rig_); }
   MemoryResource& device_memory() override { return rig_.device_memory_; }
@@ -141,8 +155,7 @@ class VirtualRig::Drive final : public SpillStore {
 
 VirtualRig::VirtualRig(const ForecastMachine& machine)
     : machine_(machine),
-      up_(clock_, machine.links.h2d),
-      down_(clock_, machine.links.d2h),
+      bus_(clock_, machine.links, machine.kind == DeviceKind::cuda ? &team_ : nullptr),
       drive_(clock_, machine.links),
       device_memory_(clock_, 0),
       host_memory_(clock_, machine.kind == DeviceKind::cuda ? kSecondsPerPinnedByte : 0) {}
@@ -173,7 +186,6 @@ void VirtualRig::end_step(const StepEstimate& step) {
   const double updated_bytes = step.beside_s / update_slowdown_ * machine_.host_update_bytes_per_s;
   update_slowdown_ = updated_bytes > 0 ? 1 + lost_bytes / updated_bytes : 1;
   compute_slowdown_ = slowdown(beside, machine_.compute_slowdown);
-  up_.set_cost(machine_.links.h2d * slowdown(beside, kCopyUpSlowdown));
 }
 
 }  // namespace castor

@@ -16,6 +16,8 @@
 #include <castor/schedule/virtual_memory.h>
 #include <castor/schedule/virtual_team.h>
 
+#include "virtual_bus.h"
+
 namespace castor {
 
 /// Addresses alone for chunks; the little memory that norms and ratios are written to is real. To allocate a byte takes
@@ -68,8 +70,8 @@ class VirtualRig {
   /// The parts that the engine asks for; borrows this. `nvme`: there is a drive below the host.
   Machine parts(bool nvme);
 
-  /// A step has ended: as far as they ran beside one another in it, copies and updates on the host slow one another down
-  /// in the next, and these updates the model's operations.
+  /// A step has ended: as far as they ran beside one another in it, copies slow updates on the host down in the next, and
+  /// these updates the model's operations.
   void end_step(const StepEstimate& step);
 
   /// The model computes.
@@ -87,6 +89,8 @@ class VirtualRig {
   class Gpu;
   class ComputeStream;
   class LinkStream;
+  template <Event (VirtualBus::*copied)(std::uint64_t)>
+  class BusStream;
   class Team;
   class Drive;
 
@@ -95,8 +99,8 @@ class VirtualRig {
   const ForecastMachine machine_;
   VirtualClock clock_;
   VirtualStream compute_{clock_, 0};
-  VirtualStream up_, down_;
   VirtualTeam team_{clock_};
+  VirtualBus bus_;
   VirtualDrive drive_;
   HollowMemory device_memory_, host_memory_;
   double update_slowdown_ = 1, compute_slowdown_ = 1;  ///< in the step under way: of updates on the host, of operations

@@ -67,13 +67,13 @@ TEST(StreamShare, KnowsWhatUpdatesCanHideBehind) {
   StepEstimate estimate;
   estimate.beside_s = 7;
   estimate.link_s = {0.4, 0.2, 0, 0};
-  const LinkCosts costs = {1e-9, 2e-9, 0, 0, 0};  // for 1 GB alone; up beside the update 1.45 of it
+  const LinkCosts costs = {1e-9, 2e-9, 0, 0, 0};  // for 1 GB alone; up beside the update 1.4 of it
   const UpdateLoad free = update_load(trace, {{1, 1.5, 0.5}, {0, 0, 0}}, estimate, costs, 1'000'000'000);
   EXPECT_EQ(free.host_s, 7);
   EXPECT_EQ(free.window_s, 3);
   EXPECT_EQ(free.h2d_s, 0.4);
   EXPECT_EQ(free.d2h_s, 0.2);
-  EXPECT_DOUBLE_EQ(free.stream_h2d_s, 1.45);
+  EXPECT_DOUBLE_EQ(free.stream_h2d_s, 1.4);
   EXPECT_DOUBLE_EQ(free.stream_d2h_s, 2);
   trace.add({MomentKind::norm, 0}, {});
   estimate.link_s[kNvmeRead] = 0.75;

@@ -32,7 +32,9 @@ UpdateLoad update_load(const AccessTrace& trace, const MomentSeconds& seconds, c
 /// Bytes of its own that the team loses for a byte that is copied from the host's memory, or to it.
 inline constexpr double kLostPerByteUp = 0.5, kLostPerByteDown = 0.9;
 /// Time of a copy from the host's memory beside updates on the host, over its time alone. One to it takes no longer.
-inline constexpr double kCopyUpSlowdown = 1.45;
+inline constexpr double kCopyUpSlowdown = 1.4;
+/// Time of a copy from the host's memory beside one to it, over its time without.
+inline constexpr double kCopyUpBesideDown = 1.25;
 
 /// The share of the states to stream with which the slowest of team, links and other work ends first; 0 where that
 /// saves less than a tenth of its time. A byte on the bus slows the team down, because both share the host's memory.

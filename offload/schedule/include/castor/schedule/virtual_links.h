@@ -74,11 +74,10 @@ class VirtualStream final : public Stream {
   VirtualStream(VirtualClock& clock, double seconds_per_byte, double seconds_per_touched_byte = 0)
       : clock_(clock), seconds_per_byte_(seconds_per_byte), seconds_per_touched_byte_(seconds_per_touched_byte) {}
 
-  /// Copies queued from now on take `seconds_per_byte`.
-  void set_cost(double seconds_per_byte) { seconds_per_byte_ = seconds_per_byte; }
-
+  /// When work begins that is queued now.
+  double next_s() const { return std::max(free_s_, clock_.now_s()); }
   /// Queues work that takes `seconds`.
-  void run(double seconds) { free_s_ = std::max(free_s_, clock_.now_s()) + seconds; }
+  void run(double seconds) { free_s_ = next_s() + seconds; }
 
   void touch(std::uint64_t n_bytes) override { run(static_cast<double>(n_bytes) * seconds_per_touched_byte_); }
   Event copy(void* target, const void* source, std::uint64_t n_bytes) override;
@@ -89,8 +88,7 @@ class VirtualStream final : public Stream {
 
  private:
   VirtualClock& clock_;
-  double seconds_per_byte_;
-  const double seconds_per_touched_byte_;
+  const double seconds_per_byte_, seconds_per_touched_byte_;
   double free_s_ = 0;  ///< when all queued work has run
 };
 

@@ -22,6 +22,8 @@ class VirtualTeam final : public WorkTimer {
 
   /// Adds a job that takes `seconds`; the lowest `urgency` runs first, among equals the job that was added first.
   Event add(std::uint64_t urgency, std::span<const Event> after, double seconds);
+  /// When the jobs added so far have ended, as if none of them had to wait from now on.
+  double busy_until_s() const;
   /// The sum of the seconds of all jobs added so far.
   std::unique_ptr<StreamTime> time() override;
 
