@@ -142,27 +142,30 @@ def passes_of(seen: Seen, device: torch.device) -> Callable[[], None]:
 
 
 def in_turns(run: Callable[[], None], device: torch.device, updates: Updates) -> tuple[float, float]:
-    """The time of a run alone, and how many times as long it takes beside updates: in turns, because a GPU that has worked for a
-    while is slower. As in a model, the thread runs ahead of it: it queues one unit while another computes.
+    """The time of a run alone, and how many times as long it takes beside updates. In a model the thread runs ahead of a GPU: it
+    queues one unit while another computes. Before each row of units the GPU rests for half of its time, as it does in trainings
+    that wait for the host; one that never rests grows slower.
     """
 
-    def units_s() -> float:
+    def row_s(rest_s: float) -> float:
         wait(device)
+        time.sleep(rest_s)
         start = time.perf_counter()
         for _ in range(UNITS_IN_A_ROW):
             run()
         wait(device)
-        return (time.perf_counter() - start) / UNITS_IN_A_ROW
+        return time.perf_counter() - start
 
-    units_s()
+    row_s(0)
+    rest_s = row_s(0) / 2
     alone: list[float] = []
     slower: list[float] = []
     begin = time.perf_counter()
     while len(alone) < 2 or time.perf_counter() - begin < MOST_S:
-        alone.append(units_s())
+        alone.append(row_s(rest_s))
         with repeated(updates.step):
-            slower.append(units_s() / alone[-1])
-    return statistics.median(alone), max(1.0, statistics.median(slower))
+            slower.append(row_s(rest_s) / alone[-1])
+    return statistics.median(alone) / UNITS_IN_A_ROW, max(1.0, statistics.median(slower))
 
 
 def fill(tensor: torch.Tensor) -> None:

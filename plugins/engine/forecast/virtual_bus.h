@@ -23,7 +23,7 @@ class VirtualBus {
   VirtualStream& down() { return down_; }
 
   Event copy_up(std::uint64_t n_bytes);
-  /// Copies up that it meets end sooner than the next one begins: their events are known already.
+  /// The events of copies up that it meets are given already: what they lose the next one waits for.
   Event copy_down(std::uint64_t n_bytes);
 
  private:
