@@ -43,6 +43,12 @@ TEST(ShareSearch, FindsTheSmallestShareWithMostOfTheGain) {
   EXPECT_EQ(search(0.5, cliff).found, 0.375) << "0.28 is less than 0.6 of 0.5";
 }
 
+TEST(ShareSearch, TriesTheSameSharesOnMachinesThatDifferLittle) {
+  for (const double modelled : {0.44, 0.5, 0.57}) EXPECT_EQ(search(modelled, Valley{1, 1}).tried.front(), 0.5);
+  for (const double modelled : {0.33, 0.43}) EXPECT_EQ(search(modelled, Valley{1, 1}).tried.front(), 0.375);
+  EXPECT_NEAR(search(1, Valley{1, 1}).tried.front(), 8.0 / 9, 1e-12) << "not more than all";
+}
+
 TEST(ShareSearch, GoesOnPastSharesThatSaveNothing) {
   EXPECT_NEAR(search(0.5, [](double share) { return share > 0.1 ? 1.5 : 0.8; }).found, 0.5 * std::pow(0.75, 7), 1e-12)
       << "eight at the most";
