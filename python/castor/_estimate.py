@@ -46,11 +46,6 @@ MACHINE = (
 )
 
 
-def size_of(n_bytes: int) -> str:
-    n_times = min(4, (max(n_bytes, 1).bit_length() - 1) // 10)
-    return f"{n_bytes / 1024**n_times:.2f} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[n_times]}"
-
-
 @dataclass(frozen=True)
 class Estimate:
     """Of a training once it has settled.
@@ -76,7 +71,7 @@ class Estimate:
 
     def __str__(self) -> str:
         count = f"{self.n_params / 1e9:.3f} B" if self.n_params >= 1e7 else f"{self.n_params:,}"
-        peaks = ", ".join(f"{tier} {size_of(n_bytes)}" for tier, n_bytes in self.peak_bytes.items() if n_bytes)
+        peaks = ", ".join(f"{tier} {_core.format_bytes(n_bytes)}" for tier, n_bytes in self.peak_bytes.items() if n_bytes)
         stated = "by the stated flops_per_s" if "flops_per_s" in self.machine else "±30 %: nothing was timed"
         how = f"±10 %: {self.timed} was timed" if self.timed else stated
         return (

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import torch
 
+from castor import _core
 from castor._errors import Error
-from castor._estimate import Estimate, estimate, size_of
+from castor._estimate import Estimate, estimate
 from castor._values import check_value
 from castor.booster.plugin import GeminiPlugin
 
@@ -113,5 +114,5 @@ def main(arguments: list[str]) -> int:
         print(json.dumps(asdict(found)))
         return os.EX_OK
     tokens_per_s = options.batch * options.seq * options.micro_batches / found.step_s
-    print(f"{found}\n{size_of(found.activation_bytes)} of activations; {tokens_per_s:.0f} tokens/s")
+    print(f"{found}\n{_core.format_bytes(found.activation_bytes)} of activations; {tokens_per_s:.0f} tokens/s")
     return os.EX_OK

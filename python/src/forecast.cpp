@@ -4,6 +4,7 @@
 #include "forecast.h"
 
 #include <castor/engine/team_size.h>
+#include <castor/memory/bytes.h>
 #include <castor/memory/device.h>
 #include <castor/memory/link_rates.h>
 #include <castor/memory/tier.h>
@@ -133,6 +134,7 @@ void bind_forecast(py::module_& module) {
     return std::make_pair(size.n_threads, size.n_spared_cpus);
   });
   module.def("link_rates", &link_rates);
+  module.def("format_bytes", &format_bytes);
   py::class_<Recording>(module, "Recording")
       .def(py::init<NamedTensors, Units, const std::string&, std::map<std::string, std::string>>())
       .def("enter", &Recording::enter)
