@@ -110,7 +110,7 @@ TEST(ShareTrial, KeepsTheShareOfTheForecastWhereStepsAreShorter) {
   TrialRun run(TrialRun::options(1));
   run.steps(16, fastest_as_forecast);
   EXPECT_EQ(run.sentence(kShares),
-            "56 % of the optimizer states that are kept off the GPU are copied to it for their updates: 0.060 s a step "
+            "50 % of the optimizer states that are kept off the GPU are copied to it for their updates: 0.060 s a step "
             "instead of 0.100");
   EXPECT_EQ(run.n_streamed(), kForecast);
   run.expect_bits_of_the_host();
