@@ -24,6 +24,7 @@ from torch.utils.checkpoint import checkpoint
 import castor
 import models
 from boost_cases import TiedModel, loss_of
+from castor import _core
 from castor._estimate_command import main
 from castor._timed_unit import in_turns, repeated
 from castor.booster import Booster
@@ -361,6 +362,11 @@ class Estimates(unittest.TestCase):
         for precision in (None, "bf16"):
             found, expected = (castor.estimate(each, plugin(precision=precision), torch.empty(4, 16), loss) for each in (model, make()))
             self.assertEqual(found, expected)
+
+    def test_sizes_are_told_in_their_units(self):
+        cases = ((0, "0 B"), (1023, "1023 B"), (1024, "1.00 KiB"), (3 << 29, "1.50 GiB"), (5 << 50, "5120 TiB"))
+        for n_bytes, text in cases:
+            self.assertEqual(_core.format_bytes(n_bytes), text)
 
     def test_a_slower_machine_takes_longer(self):
         times = [

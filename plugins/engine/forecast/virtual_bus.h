@@ -17,7 +17,7 @@ class VirtualBus {
  public:
   /// Borrowed. `team`: whose updates copies meet; null where device and host are one, and nothing slows a copy.
   VirtualBus(VirtualClock& clock, const LinkCosts& costs, const VirtualTeam* team)
-      : costs_(costs), team_(team), up_(clock, costs.h2d), down_(clock, costs.d2h) {}
+      : costs_(costs), team_(team), up_(clock, 0), down_(clock, 0) {}
 
   VirtualStream& up() { return up_; }
   VirtualStream& down() { return down_; }
