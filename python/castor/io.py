@@ -10,6 +10,7 @@ import logging
 import os
 import threading
 import warnings
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -55,28 +56,54 @@ class Moves:
     after: list[Callback] = field(default_factory=list)  # of each tensor, and of the call
 
 
+class Spans:
+    """Bytes of storages: of each, spans in ascending order that do not meet."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, tuple[list[int], list[int]]] = {}  # begins and ends, by storage
+
+    def add(self, tensor: torch.Tensor) -> None:
+        if tensor.numel():
+            begins, ends = self._of.setdefault(storage_of(tensor), ([], []))
+            (begin, end), met = span_of(tensor), self._met_by(tensor)
+            begins[met], ends[met] = [min([begin, *begins[met]])], [max([end, *ends[met]])]
+
+    def meet(self, tensor: torch.Tensor) -> bool:
+        met = self._met_by(tensor)
+        return met.start < met.stop
+
+    def _met_by(self, tensor: torch.Tensor) -> slice:
+        """Of the spans of its storage: those with a byte between its first and its last."""
+        if not tensor.numel() or storage_of(tensor) not in self._of:
+            return slice(0, 0)
+        begins, ends = self._of[storage_of(tensor)]
+        begin, end = span_of(tensor)
+        return slice(bisect_right(ends, begin), bisect_left(begins, end))
+
+
 class Queue:
     """Calls of one direction that have not ended."""
 
     def __init__(self) -> None:
         self.calls: list[Moves] = []
-        self.storages: set[int] = set()  # of their tensors
+        self.spans = Spans()  # of their tensors
 
     def begin(self, tensors: Sequence[torch.Tensor]) -> Moves:
         self.calls.append(Moves(list(tensors)))
-        self.storages.update(map(storage_of, tensors))
+        for tensor in tensors:
+            self.spans.add(tensor)
         return self.calls[-1]
 
     def end_of(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Waits where an earlier call has a storage of one of these tensors."""
-        if self.storages and not self.storages.isdisjoint(map(storage_of, tensors)):
+        """Waits where an earlier call has bytes of one of these tensors."""
+        if any(map(self.spans.meet, tensors)):
             self.end()
 
     def end(self) -> None:
         """Waits for each, and does what follows it, also where another or its callback has failed; raises the first failure."""
         failures: list[BaseException] = []
         calls, self.calls = self.calls, []
-        self.storages.clear()
+        self.spans = Spans()
         for call in calls:
             ended = [attempt(transfer.wait, failures) for transfer in call.transfers]
             if all(ended):

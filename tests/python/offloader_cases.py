@@ -12,7 +12,7 @@ import unittest
 import torch
 
 import castor
-from castor.io import AsyncFileWriter, DiskOffloader, async_save
+from castor.io import AsyncFileWriter, DiskOffloader, Spans, async_save
 from forks import in_a_fork
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.int64, torch.int8, torch.bool)
@@ -149,6 +149,53 @@ class Offloaded(unittest.TestCase):
             self.drive.synchronize()
             for tensor, copy in zip(tensors, copies):
                 self.assertTrue(torch.equal(tensor, copy))
+
+    def test_views_follow_a_program_of_random_calls(self):
+        for seed in range(12):
+            draw = random.Random(seed)
+            base = values(60_000, seed=seed)
+            model, written = base.clone(), {}
+            for call in range(120):
+                begin, step = draw.randrange(50_000), draw.choice((1, 1, 1, 3))
+                part = slice(begin, begin + draw.choice((1, 500, 9000)), step)
+                part = draw.choice(list(written.values()))[0] if written and draw.random() < 0.5 else part
+                key = (part.start, part.stop, part.step)
+                if key in written:
+                    self.drive.async_read(base[part])
+                    model[part] = written.pop(key)[1]
+                else:
+                    self.drive.async_write(base[part])
+                    written[key] = (part, model[part].clone())
+                if draw.random() < 0.1:
+                    self.drive.synchronize()
+                    self.assertTrue(torch.equal(base, model))
+                    base.copy_(values(60_000, seed=1000 + call))
+                    model.copy_(base)
+            self.drive.synchronize()
+            self.assertTrue(torch.equal(base, model))
+
+    def test_calls_wait_for_those_that_have_the_same_bytes(self):
+        base, called = values(1000), []
+        for name, part in (("first", slice(0, 100)), ("second", slice(100, 200)), ("third", slice(300, 400))):
+            self.drive.async_write(base[part], lambda name=name: called.append(name))
+        self.assertEqual(called, [])
+        self.drive.async_write(base[200:300])
+        self.assertEqual(called, [])
+        self.drive.async_write(base[199:201])
+        self.assertEqual(called, ["first", "second", "third"])
+
+    def test_spans_are_those_of_sets_of_bytes(self):
+        base = torch.zeros(60, dtype=torch.int16)
+        for seed in range(200):
+            draw, spans, has = random.Random(seed), Spans(), set()
+            for _ in range(20):
+                begin = draw.randrange(60)
+                part = base[begin : begin + draw.randrange(8)]
+                its = set(range(2 * begin, 2 * begin + part.nbytes))
+                self.assertEqual(spans.meet(part), bool(has & its))
+                if draw.random() < 0.5:
+                    spans.add(part)
+                    has |= its
 
     def test_reads_wait_for_reads(self):
         tensors = [values(300_000, seed=n) for n in range(8)]
