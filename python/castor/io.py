@@ -7,11 +7,13 @@ import contextlib
 import functools
 import io
 import logging
+import math
 import os
 import threading
 import warnings
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,14 +34,14 @@ __all__ = ["AsyncFileWriter", "DiskOffloader", "Saving", "async_save"]
 LAST_SAVED: WeakValueDictionary[str, Future] = WeakValueDictionary()  # by path
 ENGINES = {"uring": "uring", "pthread": "threads", "best": "best"}
 
-Key = tuple[int, int, tuple[int, ...], tuple[int, ...], torch.dtype]
+Key = tuple[Any, ...]
 Callback = Callable[[], object]
 
 
 @dataclass
 class Stored:
-    """Room on the drive for the values of a tensor, which any tensor of its storage, place and sizes may ask for. It stays
-    for the next write, until the storage is gone."""
+    """Room on the drive for the values of a tensor, which any tensor of the same elements may ask for. It stays for the next
+    write, until the storage is gone."""
 
     number: int
     storage: StorageWeakRef
@@ -51,6 +53,7 @@ class Stored:
 class Moves:
     """The transfers of one call."""
 
+    number: int
     tensors: list[torch.Tensor]
     transfers: list[_core.Transfer] = field(default_factory=list)
     after: list[Callback] = field(default_factory=list)  # of each tensor, and of the call
@@ -85,11 +88,13 @@ class Queue:
     """Calls of one direction that have not ended."""
 
     def __init__(self) -> None:
-        self.calls: list[Moves] = []
+        self.calls: deque[Moves] = deque()
         self.spans = Spans()  # of their tensors
+        self._n_begun = 0
 
     def begin(self, tensors: Sequence[torch.Tensor]) -> Moves:
-        self.calls.append(Moves(list(tensors)))
+        self._n_begun += 1
+        self.calls.append(Moves(self._n_begun, list(tensors)))
         for tensor in tensors:
             self.spans.add(tensor)
         return self.calls[-1]
@@ -100,15 +105,18 @@ class Queue:
             self.end()
 
     def end(self) -> None:
-        """Waits for each, and does what follows it, also where another or its callback has failed; raises the first failure."""
+        """Waits for each call so far, and does what follows it, also where another or its callback has failed; raises the
+        first failure. A callback that waits for later calls ends them itself."""
         failures: list[BaseException] = []
-        calls, self.calls = self.calls, []
-        self.spans = Spans()
-        for call in calls:
+        last = self._n_begun
+        while self.calls and self.calls[0].number <= last:
+            call = self.calls.popleft()
             ended = [attempt(transfer.wait, failures) for transfer in call.transfers]
             if all(ended):
                 for done in call.after:
                     attempt(done, failures)
+        if not self.calls:
+            self.spans = Spans()
         if failures:
             raise failures[0]
 
@@ -145,8 +153,9 @@ def one_at_a_time(method: Callable) -> Callable:
 class DiskOffloader:
     """Writes tensors of the host to an unnamed file in the folder `dir`, and reads them back.
 
-    A tensor may have any dtype, sizes and strides, and be a view. Once it is on the drive its memory is freed if it is all of
-    its storage, torch's own, and not shared; reading it makes the memory again. Its room on the drive is kept while it lives,
+    A tensor may have any dtype, sizes and strides, and be a view; any tensor of the same elements reads them. Once it is on
+    the drive its memory is freed if it is all of its storage, torch's own, and not shared; reading it makes the memory again.
+    Its room on the drive is kept while it lives,
     and that of tensors that are gone until they take as much as those that live, or 64 MiB. Between a call and the end of its
     transfer the values may not be used. Calls that begin with async_ return at once; sync_write_events, sync_read_events and
     synchronize wait, free memory and run the callbacks, in the order of the calls. A failure is a castor.Error (kind 'io',
@@ -189,10 +198,10 @@ class DiskOffloader:
         self.sync_readv([tensor], callback)
 
     @one_at_a_time
-    def async_writev(self, tensors: Sequence[torch.Tensor], callback: Callback | None = None) -> None:
+    def async_writev(self, tensors: Iterable[torch.Tensor], callback: Callback | None = None) -> None:
         """callback: called once all are on the drive."""
+        tensors = self._checked(tensors, callback)
         for tensor in tensors:
-            self._check(tensor)
             if tensor.untyped_storage().nbytes() == 0 and tensor.numel():
                 raise Error("the tensor has no memory; it may be on the drive already: read it first", "usage")
         self._forget_ended()
@@ -204,10 +213,9 @@ class DiskOffloader:
         moves.after.extend([callback] if callback else [])
 
     @one_at_a_time
-    def async_readv(self, tensors: Sequence[torch.Tensor], callback: Callback | None = None) -> None:
-        """callback: called once all are in memory."""
-        for tensor in tensors:
-            self._check(tensor)
+    def async_readv(self, tensors: Iterable[torch.Tensor], callback: Callback | None = None) -> None:
+        """callback: called once all are in memory. What several of the tensors have in common is read in any order."""
+        tensors = self._checked(tensors, callback)
         self._writes.end_of(tensors)
         self._reads.end_of(tensors)
         keys = [key_of(tensor) for tensor in tensors]
@@ -224,12 +232,12 @@ class DiskOffloader:
         moves.after.extend([callback] if callback else [])
 
     @one_at_a_time
-    def sync_writev(self, tensors: Sequence[torch.Tensor], callback: Callback | None = None) -> None:
+    def sync_writev(self, tensors: Iterable[torch.Tensor], callback: Callback | None = None) -> None:
         self.async_writev(tensors, callback)
         self.sync_write_events()
 
     @one_at_a_time
-    def sync_readv(self, tensors: Sequence[torch.Tensor], callback: Callback | None = None) -> None:
+    def sync_readv(self, tensors: Iterable[torch.Tensor], callback: Callback | None = None) -> None:
         self.async_readv(tensors, callback)
         self.sync_read_events()
 
@@ -247,6 +255,16 @@ class DiskOffloader:
         """Waits for all."""
         self.sync_write_events()
         self.sync_read_events()
+
+    def _checked(self, tensors: Iterable[torch.Tensor], callback: Callback | None) -> list[torch.Tensor]:
+        if isinstance(tensors, torch.Tensor):
+            raise Error("calls that end with v take a list of tensors; those without it take one", "usage")
+        if callback is not None and not callable(callback):
+            raise Error(f"callback is called without arguments, which {callback!r} cannot be", "usage", "callback")
+        listed = list(tensors)
+        for tensor in listed:
+            self._check(tensor)
+        return listed
 
     def _check(self, tensor: torch.Tensor) -> None:
         if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided and overlaps(tensor):
@@ -317,7 +335,8 @@ class AsyncFileWriter:
     def write(self, data: Any) -> int:
         """bytes or another contiguous buffer; returns their number."""
         with naming("path"):
-            return self._writer.write(memoryview(data).cast("B"))
+            view = memoryview(data)
+            return self._writer.write(view.cast("B")) if view.nbytes else 0
 
     @one_at_a_time
     def tell(self) -> int:
@@ -401,20 +420,26 @@ def engine_of(backend: str) -> str:
 
 
 def checked_entries(n_entries: int) -> int:
-    check_value("n_entries", n_entries, "a whole number from 1 to 1024", isinstance(n_entries, int) and 1 <= n_entries <= 1024)
+    check_value("n_entries", n_entries, "a whole number from 1 to 1024", type(n_entries) is int and 1 <= n_entries <= 1024)
     return n_entries
 
 
 def key_of(tensor: torch.Tensor) -> Key:
-    """Of its values, without the repeats of an expanded tensor."""
-    sizes, strides = tuple(tensor.shape), tensor.stride()
-    if not tensor.is_contiguous():
-        sizes = tuple(size if stride else 1 for size, stride in zip(sizes, strides))
-    return storage_of(tensor), tensor.storage_offset(), sizes, strides, tensor.dtype
+    """Of its elements: those of a region of its storage, in whatever order, or of sizes with gaps."""
+    sizes = tuple(size if stride else 1 for size, stride in zip(tensor.shape, tensor.stride()))  # without an expanded one's repeats
+    if tensor.numel():
+        begin, end = span_of(tensor)
+        if end - begin == math.prod(sizes) * tensor.itemsize:
+            return storage_of(tensor), begin, end
+    return storage_of(tensor), tensor.storage_offset(), sizes, tensor.stride(), tensor.dtype
 
 
 def once(tensor: torch.Tensor) -> torch.Tensor:
-    """Without the repeats of an expanded tensor."""
+    """As it lies in memory: without the repeats of an expanded tensor, not conjugated, and not negated."""
+    if tensor.is_conj():
+        tensor = tensor.conj()
+    if tensor.is_neg():
+        tensor = torch._neg_view(tensor)
     if tensor.is_contiguous():
         return tensor
     for dim, stride in enumerate(tensor.stride()):
@@ -449,4 +474,4 @@ def region(tensor: torch.Tensor) -> torch.Tensor:
 
 def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
     """Of a copy in memory of its own, where it has gaps."""
-    return tensor.detach().contiguous().resolve_conj().resolve_neg().view(-1).view(torch.uint8)
+    return tensor.detach().contiguous().view(-1).view(torch.uint8)

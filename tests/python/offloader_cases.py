@@ -197,6 +197,64 @@ class Offloaded(unittest.TestCase):
                     spans.add(part)
                     has |= its
 
+    def test_a_view_of_all_is_its_whole(self):
+        for name, view in (
+            ("transposed", lambda whole: whole.t()),
+            ("other sizes", lambda whole: whole[None]),
+            ("expanded", lambda whole: whole.expand(2, 4, 8)),
+            ("other dtype", lambda whole: whole.view(torch.uint8)),
+        ):
+            with self.subTest(name):
+                whole = values(4, 8)
+                copy = whole.clone()
+                self.drive.sync_write(view(whole))
+                self.assertEqual(self.memory_of(whole), 0)
+                self.drive.sync_read(whole)
+                self.assertTrue(torch.equal(whole, copy))
+
+    def test_conjugates_are_what_lies_in_memory(self):
+        for name, write, read in (
+            ("conjugate written", lambda z: z[::2].conj(), lambda z: z[::2]),
+            ("conjugate read", lambda z: z[::2], lambda z: z[::2].conj()),
+            ("negated read", lambda z: z.imag, lambda z: z.conj().imag),
+            ("negated written", lambda z: z.conj().imag, lambda z: z.imag),
+            ("all", lambda z: z.conj(), lambda z: z),
+        ):
+            with self.subTest(name):
+                whole = values(40, dtype=torch.complex64, seed=1) * (1 + 2j)
+                copy = whole.clone()
+                self.drive.sync_write(write(whole))
+                if self.memory_of(whole):
+                    write(whole).fill_(7)
+                    self.assertFalse(torch.equal(whole, copy))
+                self.drive.sync_read(read(whole))
+                self.assertTrue(torch.equal(whole, copy))
+
+    def test_callbacks_may_read_and_write(self):
+        for sync in (False, True):
+            for _ in range(10):
+                tensors, order = [values(1000, seed=n) for n in range(3)], []
+                copies = [tensor.clone() for tensor in tensors]
+                one, two, three = tensors
+                read = self.drive.sync_read if sync else self.drive.async_read
+                self.drive.async_write(one, lambda: (order.append("one"), read(two), self.drive.async_write(three)))
+                self.drive.async_write(two, lambda: order.append("two"))
+                self.drive.synchronize()
+                self.assertEqual(order, ["one", "two"])
+                self.assertTrue(torch.equal(two, copies[1]))
+                self.drive.sync_write_events()
+                self.assertEqual([self.memory_of(one), self.memory_of(three)], [0, 0])
+                self.drive.sync_readv([one, three])
+                self.assertTrue(all(map(torch.equal, tensors, copies)))
+
+    def test_lists_may_be_generators(self):
+        model = torch.nn.Linear(64, 64)
+        copies = [parameter.detach().clone() for parameter in model.parameters()]
+        self.drive.sync_writev(model.parameters())
+        self.assertEqual([self.memory_of(parameter) for parameter in model.parameters()], [0, 0])
+        self.drive.sync_readv(model.parameters())
+        self.assertTrue(all(map(torch.equal, model.parameters(), copies)))
+
     def test_reads_wait_for_reads(self):
         tensors = [values(300_000, seed=n) for n in range(8)]
         copies = [tensor.clone() for tensor in tensors]
@@ -308,6 +366,9 @@ class Offloaded(unittest.TestCase):
             (lambda: DiskOffloader(self.folder.name, backend="urin"), "did you mean uring"),
             (lambda: DiskOffloader(self.folder.name, backend=["uring"]), "backend takes one of"),
             (lambda: DiskOffloader(self.folder.name, n_entries=0), "n_entries"),
+            (lambda: DiskOffloader(self.folder.name, n_entries=True), "n_entries"),
+            (lambda: self.drive.sync_writev(tensor), "a list of tensors"),
+            (lambda: self.drive.async_write(tensor, 3), "callback"),
             (lambda: DiskOffloader("/proc/drive"), "/proc"),
         ):
             with self.subTest(message), self.assertRaisesRegex(castor.Error, message):
