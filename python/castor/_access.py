@@ -211,8 +211,8 @@ def trace(model: nn.Module, file: str | os.PathLike) -> None:
 @contextlib.contextmanager
 def profile(file: str | os.PathLike, model: nn.Module | None = None) -> Iterator[None]:
     """Writes the events of the training, from its first step on, to `file` when the block ends, by an exception too: `castor
-    memprof FILE` prints them, `castor memprof FILE --html PAGE` draws a step of them. model: which, where several were
-    boosted."""
+    memprof FILE` prints them, `castor memprof FILE --html PAGE` draws a step of them. The model lives until then. model: which,
+    where several were boosted, or it would be gone."""
     _core.check_file(os.fspath(file))
     if model is not None:
         session_of(model)
@@ -231,6 +231,8 @@ def profile(file: str | os.PathLike, model: nn.Module | None = None) -> Iterator
 
 
 def only_session() -> _core.Session:
+    if not SESSIONS:
+        raise Error("no boosted model is left when the block ends; keep it, or name it: castor.profile(file, model)", "usage", "model")
     if len(SESSIONS) != 1:
         raise Error(f"{len(SESSIONS)} models are boosted; name one: castor.profile(file, model)", "usage", "model")
     return next(iter(SESSIONS))

@@ -5,7 +5,9 @@ import contextlib
 import gc
 import io
 import itertools
+import json
 import os
+import pathlib
 import tempfile
 import unittest
 import warnings
@@ -635,6 +637,58 @@ class Lifetimes(unittest.TestCase):
             del passes
             gc.collect()
             self.assertIsNone(session())
+
+
+class Profiles(unittest.TestCase):
+    def setUp(self):
+        gc.collect()  # models of the cases before
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = f"{folder.name}/trace.json"
+
+    def train(self, model, optimizer):
+        for seed in range(4):
+            backward_of(model, seed)
+            optimizer.step()
+
+    def test_have_the_units_steps_and_bytes_of_the_training(self):
+        model, optimizer = boosted()
+        with castor.profile(self.file):
+            self.train(model, optimizer)
+        found = json.loads(pathlib.Path(self.file).read_text())
+        for block in ("blocks.0", "blocks.1", "blocks.2"):
+            self.assertIn(block, found["units"])
+        self.assertEqual(len(found["step_ends_ns"]), 4)
+        self.assertEqual(found["step_ends_ns"], sorted(found["step_ends_ns"]))
+        moved = castor.stats(model)["moved_bytes"]
+        in_spans = {lane: sum(span[4] for span in found["spans"] if span[0] == lane) for lane in ("h2d", "d2h")}
+        self.assertGreater(in_spans["d2h"], 0)
+        self.assertEqual(in_spans["d2h"], moved["d2h"])
+        self.assertGreater(in_spans["h2d"], 0)
+        self.assertLessEqual(in_spans["h2d"], moved["h2d"])  # those for the next step have begun
+
+    def test_are_written_where_an_exception_ends_the_block(self):
+        model, optimizer = boosted()
+        with self.assertRaisesRegex(ZeroDivisionError, "mine"), castor.profile(self.file):
+            self.train(model, optimizer)
+            raise ZeroDivisionError("mine")
+        self.assertEqual(len(json.loads(pathlib.Path(self.file).read_text())["step_ends_ns"]), 4)
+
+    def test_need_one_model_and_a_file(self):
+        with self.assertRaisesRegex(castor.Error, "no boosted model is left"), castor.profile(self.file):
+            self.train(*boosted())
+        pairs = [boosted() for _ in range(2)]
+        with self.assertRaisesRegex(castor.Error, "2 models are boosted; name one"), castor.profile(self.file):
+            self.train(*pairs[1])
+        with castor.profile(self.file, pairs[0][0]):
+            self.train(*pairs[0])
+        self.assertTrue(os.path.exists(self.file))
+        for call, message in (
+            (lambda: castor.profile("/nowhere/trace.json"), "/nowhere"),
+            (lambda: castor.profile(self.file, nn.Linear(2, 2)), "was not boosted"),
+        ):
+            with self.subTest(message), self.assertRaisesRegex(castor.Error, message), call():
+                self.fail("the block has begun")
 
 
 def interrupt(*_):

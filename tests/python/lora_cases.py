@@ -170,6 +170,30 @@ class Lora(SameWeights):
             booster.boost(again, torch.optim.AdamW(trained(again), **VALUES))
             self.assertTrue(torch.equal(again(input_ids=tokens(7)).logits, expected))
 
+    def test_go_back_to_what_was_saved(self):
+        booster = Booster(plugin=GeminiPlugin(precision=None, device_budget=small_budget("350KiB"), chunk_bytes="32KiB"))
+        model = booster.enable_lora(base_model(), lora_config=config())
+        optimizer = torch.optim.AdamW(trained(model), **VALUES)
+        booster.boost(model, optimizer)
+        train(model, optimizer.step)
+        expected = {name: value.clone() for name, value in model.state_dict().items()}
+        with tempfile.TemporaryDirectory() as folder:
+            booster.save_model(model, folder, shard=True)
+            train(model, optimizer.step)
+            booster.load_model(model, folder)
+            found = model.state_dict()
+            self.assertTrue(all(torch.equal(found[name], value) for name, value in expected.items()))
+            refused = (({"r": 2}, "sizes .* make the adapters as those"), ({"target_modules": ["q_proj"]}, "the model lacks .*lora_A"))
+            for options, message in refused:
+                other = booster.enable_lora(base_model(), lora_config=config(**options))
+                with self.subTest(message), self.assertRaisesRegex(castor.Error, message):
+                    booster.load_model(other, folder)
+            booster.load_model(other, folder, strict=False)
+            with_peft = peft.PeftModel.from_pretrained(base_model(), folder).state_dict()
+            adapters = {name: value for name, value in other.state_dict().items() if "lora_" in name}
+            self.assertEqual(len(adapters), 2 * len(base_model().model.layers))
+            self.assertTrue(all(torch.equal(with_peft[name], value) for name, value in adapters.items()))
+
     def test_beside_a_base_without_memory_learn_once_it_is_loaded(self):
         """From files of the base alone, whose layers have other names beneath adapters."""
         booster = Booster(plugin=GeminiPlugin(precision=None, device_budget=small_budget("500KiB")))

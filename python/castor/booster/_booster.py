@@ -134,7 +134,8 @@ class Booster:
         **unknown: Any,
     ) -> None:
         """Weights by name: in the file `path`, or with `shard` in the folder `path`, in files of up to `size_per_shard` MB
-        with an index, as Hugging Face reads them. What was there is replaced once all is written.
+        with an index, as Hugging Face reads them; of a model with adapters of peft the folder gets these alone. What was there
+        is replaced once all is written.
 
         prefix: the beginning of the files' names, in place of model or pytorch_model; in a folder with files of those names
         load_model reads those, unless `path` is the index.
@@ -146,7 +147,7 @@ class Booster:
 
     def load_model(self, model: nn.Module, path: str | os.PathLike, strict: bool = True) -> None:
         """Weights from a file of safetensors or of torch.save, whatever its name, an index, or a folder, of whose files
-        those are read that from_pretrained reads."""
+        those are read that from_pretrained reads. A folder of adapters gives a model with adapters theirs."""
         load_model(model, path, strict)
 
     def save_optimizer(

@@ -22,6 +22,7 @@ from castor._versions import version_of
 from castor.booster._converting import Plan, without_ignored, without_optional
 from castor.booster._files import is_mapped, opened, read_from
 from castor.booster._folders import files_of
+from castor.booster._lora import are_adapters, load_adapters
 
 MAPPED_BYTES = 64 << 20  # what is read before files are mapped anew: pages that were read count as the program's memory
 
@@ -66,6 +67,9 @@ class Reader:
 
 def load_model(model: nn.Module, path: str | os.PathLike, strict: bool) -> None:
     """Names and sizes are checked before the first value is given."""
+    if hasattr(model, "peft_config") and are_adapters(path):
+        load_adapters(model, path, strict)
+        return
     reader = Reader(files_of(Path(path)))
     if hasattr(model, "peft_config") and not any(name in reader.file_of for name in model.state_dict(keep_vars=True)):
         model = model.get_base_model()  # whose weights the files may have, as they were before adapters came

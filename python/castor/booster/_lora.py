@@ -71,7 +71,7 @@ def with_adapters(model: nn.Module, folder: str | os.PathLike | None, config: Pe
         raise Error(f"lora_config takes a peft.LoraConfig, not {config!r}", "usage", "lora_config")
     if folder is None:
         return initialised(peft.get_peft_model(model, config), config)
-    if not Path(folder, "adapter_config.json").is_file():
+    if not are_adapters(folder):
         raise Error(f"{os.fspath(folder)} has no adapter_config.json; name the folder that save_lora_as_pretrained wrote", "io")
     if Building.is_open:
         raise Error("within LazyInitContext no file is read; call enable_lora with pretrained_dir after it, on the model that it made", "usage")
@@ -85,6 +85,25 @@ def save_adapters(model: nn.Module, folder: str | os.PathLike, use_safetensors: 
     if not isinstance(model, imported_peft().PeftModel):
         raise Error(f"the model has no adapters, it is of class {type(model).__name__}; call booster.enable_lora before boost", "usage")
     model.save_pretrained(os.fspath(folder), safe_serialization=use_safetensors)
+
+
+def are_adapters(path: str | os.PathLike) -> bool:
+    return Path(path, "adapter_config.json").is_file()
+
+
+def load_adapters(model: PeftModel, folder: str | os.PathLike, strict: bool) -> None:
+    """Into those that the model has. strict: every one gets values, and no value is left over."""
+    peft = imported_peft()
+    values, wanted = peft.load_peft_weights(os.fspath(folder), device="cpu"), peft.get_peft_model_state_dict(model)
+    if strict and values.keys() != wanted.keys():
+        name = min(values.keys() ^ wanted.keys())
+        lacking = "the model lacks" if name in values else f"{folder} lacks"
+        raise Error(f"{lacking} {name}; enable_lora(model, pretrained_dir={os.fspath(folder)!r}) makes these adapters", "usage")
+    for name in values.keys() & wanted.keys():
+        if values[name].shape != wanted[name].shape:
+            sizes = f"sizes {tuple(values[name].shape)}, and the model {tuple(wanted[name].shape)}"
+            raise Error(f"{folder} has {name} with {sizes}; make the adapters as those that were saved", "usage")
+    peft.set_peft_model_state_dict(model, {name: values[name] for name in values.keys() & wanted.keys()})
 
 
 def imported_peft():
