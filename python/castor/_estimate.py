@@ -118,6 +118,8 @@ def estimate(
         takes = "1 or more" if name == "compute_slowdown" else "a number above 0"
         fits = is_number(value) and 0 < value < float("inf") and (value >= 1 or name != "compute_slowdown")
         check_value(name, value, takes, fits)
+    if loss is not None and not callable(loss):
+        raise Error(f"loss takes a function of the model and the batch, not {loss!r}", "usage", "loss")
     if device not in ("cuda", "cpu"):
         raise Error(f"device takes 'cuda' or 'cpu', not {device!r}", "usage", "device")
     if timed and device == "cuda" and not torch.cuda.is_available():

@@ -306,6 +306,7 @@ class Estimates(unittest.TestCase):
         for wrong, message in (
             ({"plugin": "gemini"}, "plugin takes a plugin"),
             ({"model": "gpt2"}, "a model is wanted, not 'gpt2'"),
+            ({"loss": 3}, "loss takes a function of the model and the batch"),
             ({"machine": [1]}, "machine takes rates by their names"),
             ({"machine": {"flops": 1}}, "machine has no flops; did you mean flops_per_s"),
             ({"optimizer": int}, "optimizer takes a class of optimizers.* not int"),
