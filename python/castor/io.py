@@ -153,14 +153,13 @@ def one_at_a_time(method: Callable) -> Callable:
 class DiskOffloader:
     """Writes tensors of the host to an unnamed file in the folder `dir`, and reads them back.
 
-    A tensor may have any dtype, sizes and strides, and be a view; any tensor of the same elements reads them. Once it is on
-    the drive its memory is freed if it is all of its storage, torch's own, and not shared; reading it makes the memory again.
-    Its room on the drive is kept while it lives,
-    and that of tensors that are gone until they take as much as those that live, or 64 MiB. Between a call and the end of its
-    transfer the values may not be used. Calls that begin with async_ return at once; sync_write_events, sync_read_events and
-    synchronize wait, free memory and run the callbacks, in the order of the calls. A failure is a castor.Error (kind 'io',
-    'usage' or 'does_not_fit') there; what could not be written keeps its memory. Using a tensor whose memory is on the drive is
-    an error of torch.
+    A tensor may have any dtype, sizes and strides, and be a view; any tensor of the same elements reads them. Once it is on the
+    drive its memory is freed if it is all of its storage, torch's own, and not shared; reading it makes the memory again. Its
+    room on the drive is kept while it lives, and that of tensors that are gone until they take as much as those that live, or
+    64 MiB. Between a call and the end of its transfer the values may not be used. Calls that begin with async_ return at once;
+    sync_write_events, sync_read_events and synchronize wait, free memory and run the callbacks, in the order of the calls. A
+    failure is a castor.Error (kind 'io', 'usage' or 'does_not_fit') there; what could not be written keeps its memory. Using a
+    tensor whose memory is on the drive is an error of torch.
 
     n_entries: requests that the drive has at a time. backend: 'uring', 'pthread', or 'best': io_uring if there is one.
     Threads: any; a call waits for those of others.
