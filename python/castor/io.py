@@ -425,12 +425,14 @@ def checked_entries(n_entries: int) -> int:
 
 def key_of(tensor: torch.Tensor) -> Key:
     """Of its elements: those of a region of its storage, in whatever order, or of sizes with gaps."""
-    sizes = tuple(size if stride else 1 for size, stride in zip(tensor.shape, tensor.stride()))  # without an expanded one's repeats
-    if tensor.numel():
-        begin, end = span_of(tensor)
-        if end - begin == math.prod(sizes) * tensor.itemsize:
-            return storage_of(tensor), begin, end
-    return storage_of(tensor), tensor.storage_offset(), sizes, tensor.stride(), tensor.dtype
+    if tensor.numel() and is_dense(tensor):
+        return storage_of(tensor), *span_of(tensor)
+    return storage_of(tensor), tensor.storage_offset(), sizes_once(tensor), tensor.stride(), tensor.dtype
+
+
+def sizes_once(tensor: torch.Tensor) -> tuple[int, ...]:
+    """Without the repeats of an expanded tensor."""
+    return tuple(size if stride else 1 for size, stride in zip(tensor.shape, tensor.stride()))
 
 
 def once(tensor: torch.Tensor) -> torch.Tensor:
@@ -463,7 +465,7 @@ def overlaps(tensor: torch.Tensor) -> bool:
 def is_dense(tensor: torch.Tensor) -> bool:
     """Whether its elements, in some order, are a region of its storage. Requires: it has some, and none overlap."""
     begin, end = span_of(tensor)
-    return end - begin == tensor.nbytes
+    return end - begin == math.prod(sizes_once(tensor)) * tensor.itemsize
 
 
 def region(tensor: torch.Tensor) -> torch.Tensor:

@@ -152,12 +152,16 @@ class Lora(SameWeights):
         for mine, other in zip(train(model.train(), optimizer.step), train(twin, twin_optimizer.step)):
             self.assertAlmostEqual(mine, other, delta=1e-4)
 
-    def test_saved_adapters_go_on(self):
+    def with_trained_adapters(self):
         booster = Booster(plugin=GeminiPlugin(precision=None, device_budget=small_budget("350KiB"), chunk_bytes="32KiB"))
         model = booster.enable_lora(base_model(), lora_config=config())
         optimizer = torch.optim.AdamW(trained(model), **VALUES)
         booster.boost(model, optimizer)
         train(model, optimizer.step)
+        return booster, model, optimizer
+
+    def test_saved_adapters_go_on(self):
+        booster, model, _ = self.with_trained_adapters()
         model.eval()
         expected = model(input_ids=tokens(7)).logits
         for use_safetensors in (True, False):
@@ -171,11 +175,7 @@ class Lora(SameWeights):
             self.assertTrue(torch.equal(again(input_ids=tokens(7)).logits, expected))
 
     def test_go_back_to_what_was_saved(self):
-        booster = Booster(plugin=GeminiPlugin(precision=None, device_budget=small_budget("350KiB"), chunk_bytes="32KiB"))
-        model = booster.enable_lora(base_model(), lora_config=config())
-        optimizer = torch.optim.AdamW(trained(model), **VALUES)
-        booster.boost(model, optimizer)
-        train(model, optimizer.step)
+        booster, model, optimizer = self.with_trained_adapters()
         expected = {name: value.clone() for name, value in model.state_dict().items()}
         with tempfile.TemporaryDirectory() as folder:
             booster.save_model(model, folder, shard=True)

@@ -99,11 +99,12 @@ def load_adapters(model: PeftModel, folder: str | os.PathLike, strict: bool) -> 
         name = min(values.keys() ^ wanted.keys())
         lacking = "the model lacks" if name in values else f"{folder} lacks"
         raise Error(f"{lacking} {name}; enable_lora(model, pretrained_dir={os.fspath(folder)!r}) makes these adapters", "usage")
-    for name in values.keys() & wanted.keys():
-        if values[name].shape != wanted[name].shape:
-            sizes = f"sizes {tuple(values[name].shape)}, and the model {tuple(wanted[name].shape)}"
+    known = {name: value for name, value in values.items() if name in wanted}
+    for name, value in known.items():
+        if value.shape != wanted[name].shape:
+            sizes = f"sizes {tuple(value.shape)}, and the model {tuple(wanted[name].shape)}"
             raise Error(f"{folder} has {name} with {sizes}; make the adapters as those that were saved", "usage")
-    peft.set_peft_model_state_dict(model, {name: values[name] for name in values.keys() & wanted.keys()})
+    peft.set_peft_model_state_dict(model, known)
 
 
 def imported_peft():
